@@ -1,0 +1,138 @@
+"""INV-9 (caps and back-off), INV-10 (the beat goes on) and INV-11 (no idle pay)."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from sim.oracle.view import HOUR, MINUTE, Findings, View, phase, stall_limit_ns
+from sim.truth import NS, ContractTruth, Spans
+
+BEAT_LIMIT = 120 * NS
+UNTRUSTED = ("market.", "systemic.", "params.source_down", "params.stall")
+
+
+def check_pace(v: View, out: Findings) -> None:
+    _caps(v, out)
+    _rhythm_of_creates(v, out)
+    _beats(v, out)
+    for c in v.ours:
+        _idle(v, c, out)
+        _slow_kept(v, c, out)
+
+
+def _caps(v: View, out: Findings) -> None:
+    cap = v.number("cap_usd_per_hour", 0)
+    if not cap:
+        return
+    for c in v.ours:
+        out.stake("INV-9")
+        alive = [o for o in v.ours if o.created <= c.created and (o.gone is None or o.gone > c.created)]
+        agreed = sum(o.price.at(c.created) or o.price_usd_per_hour for o in alive)
+        if agreed > cap * 1.001:
+            out.add("INV-9", c.created, c, f"rented although ${agreed:.3f}/h is above the cap of ${cap:.3f}/h")
+
+
+def _rhythm_of_creates(v: View, out: Findings) -> None:
+    """At most ``creates_per_beat`` a beat for the target; and failing slots back off (3 tries, then 5/15/45 min)."""
+    orders = sum(1 for _ in v.scenario.deploy)
+    sent = [c.sent for c in v.truth.calls if c.op == "create"]
+    out.stake("INV-9", len(sent))
+    per_beat = int(v.number("creates_per_beat", 2))
+    beat = int(v.number("beat_s", 60) * NS) - 5 * NS
+    for i, t in enumerate(sent):
+        near = sum(1 for u in sent[i:] if u < t + beat)
+        if near > per_beat + orders:
+            out.add("INV-9", t, None, f"{near} creates within one beat, {per_beat} allowed")
+            return
+    slots = max(1.0, max(v.truth.target.values, default=0.0)) + orders
+    for i, t in enumerate(sent):
+        within = sum(1 for u in sent[i:] if u < t + HOUR)
+        if within > 8 * slots:
+            out.add("INV-9", t, None, f"{within} creates within an hour for {slots:g} slots: failure does not back off")
+            return
+
+
+def _beats(v: View, out: Findings) -> None:
+    beats = v.truth.beats
+    for a, b in v.truth.controller_up.spans:
+        assert a is not None
+        end = b if b is not None else v.now
+        inside = [t for t in beats if a <= t <= end]
+        times = [a, *inside, end]
+        out.stake("INV-10", len(inside))
+        for t, u in pairwise(times):
+            if u - t > BEAT_LIMIT + NS:
+                out.add("INV-10", t, None, f"no beat started for {(u - t) / NS:.0f} s while the controller ran")
+                return
+
+
+def _idle(v: View, c: ContractTruth, out: Findings) -> None:
+    """Paid without a unit of work: at most the stage's limit + 10 min (+ 60 min under a brake or untrusted lists)."""
+    end = c.gone if c.gone is not None else v.now
+    times: list[tuple[int, int]] = []
+    t = c.created
+    for a, b in c.progress.spans:
+        assert a is not None
+        if a > t:
+            times.append((t, a))
+        t = max(t, b if b is not None else end)
+    if t < end:
+        times.append((t, end))
+    for a, b in times:
+        out.stake("INV-11")
+        limit = stall_limit_ns(v, c, a)
+        if phase(c, a) == "loading" and c.running is not None and c.progress.last_on(a) is None:
+            limit = max(limit, 45 * MINUTE)
+        allowed = limit + 10 * MINUTE + _excused(v, c, a, b)
+        paid = b - a - c.host_offline.total(a, b)
+        if phase(c, a) == "active":
+            paid -= max(0, b - a - c.work_available.total(a, b))
+        if paid > allowed:
+            text = f"paid {paid / MINUTE:.0f} min without a unit of work in {phase(c, a)}"
+            out.add("INV-11", a + allowed, c, f"{text}, {allowed / MINUTE:.0f} allowed")
+            return
+
+
+def _excused(v: View, c: ContractTruth, a: int, b: int) -> int:
+    """Time that the controller could not hear, catches up after, is held by a brake, a freeze or the market."""
+    deaf = (b - a) - v.truth.controller_hears.total(a, b)
+    out = deaf + (10 * MINUTE if deaf > 3 * MINUTE else 0)
+    held = Spans()
+    for f in sorted((f for p in UNTRUSTED for f in v.fired_on(c, p, a, b)), key=lambda f: f.start):
+        lo, hi = max(a, f.start), min(b, f.end if f.end is not None else b)
+        if held.spans and held.spans[-1][1] is not None and lo <= held.spans[-1][1]:
+            held.spans[-1][1] = max(held.spans[-1][1], hi)
+        else:
+            held.spans.append([lo, hi])
+    if held.spans:
+        out += 60 * MINUTE + held.total(a, b)
+    for f in v.fired("operator.freeze", a, b):
+        out += min(b, f.end if f.end is not None else b) - max(a, f.start)
+    for f in v.fired("controller.db_", a, b):
+        out += min(b, f.end if f.end is not None else b) - max(a, f.start) + 10 * MINUTE
+    out += c.dark.total(a, b) and int(v.number("silence_s", 1800) * NS)
+    if len({call.sent for call in v.truth.calls if call.op == "destroy" and a <= call.sent <= b}) > 5:
+        out += 60 * MINUTE  # the kill budget stretches a mass of right kills
+    return int(out)
+
+
+def _slow_kept(v: View, c: ContractTruth, out: Findings) -> None:
+    """A rental truly below 0.97 x min_rate is ended within 3 windows of busy time."""
+    end = c.gone if c.gone is not None else v.now
+    if not c.busy.spans or c.busy.spans[0][0] is None:
+        return
+    first = (c.marks.get("batch") or [c.busy.spans[0][0]])[0]
+    out.stake("INV-11")
+    span = 3 * v.window_ns(c)
+    t = first + span
+    while t <= end:
+        busy = c.busy.total(t - span, t)
+        if busy >= 0.97 * span and v.mean_potential(c, t - span, t) < 0.97 * v.min_rate(c, t) and all(
+                v.mean_potential(c, t - span + k * span // 3, t - span + (k + 1) * span // 3) < 0.97 * v.min_rate(c, t)
+                for k in range(3)):
+            limit = t + 25 * MINUTE + _excused(v, c, t - span, end)
+            if end > limit:
+                out.add("INV-11", limit, c, f"kept at a true {v.mean_potential(c, t - span, t):.1f}/h, below 0.97 x "
+                        f"min_rate {v.min_rate(c, t):g}, for more than 3 windows")
+            return
+        t += 10 * MINUTE
