@@ -316,6 +316,8 @@ class Container:
         moving = self._moving | bit if on else self._moving & ~bit
         if moving != self._moving:
             self._moving = moving
+            if bool(moving) != self.truth.progress.on:
+                self.world.changed()  # what the market's columns show is one of the rental's channels
             if moving:
                 self.truth.progress.open(at)
             else:

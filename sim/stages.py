@@ -7,14 +7,11 @@ Out of scope: requested, created, destroying, gone (the market's), running (the 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from proverfleet.ports import ParamsStatus, ProverStatus
 from sim.truth import STAGES
 
 if TYPE_CHECKING:
-    from proverfleet.domain.sizing import Sizing
     from sim.container import Container
 
 LATER = STAGES[STAGES.index("registered") + 1 : STAGES.index("destroying")]
@@ -28,10 +25,11 @@ class StagedProver:
     def __init__(self, container: Container) -> None:
         self._container = container
         prover = container.prover
-        self.start: Callable[[Sizing], Awaitable[None]] = prover.start
-        self.stop: Callable[[], Awaitable[None]] = prover.stop
-        self.status: Callable[[], Awaitable[ProverStatus]] = prover.status
-        self.has_pce_cache: Callable[[], Awaitable[bool]] = prover.has_pce_cache
+        # Passed on as they are: status is asked twice a minute by every agent, and a wrapper would cost more than it.
+        self.start: Any = prover.start
+        self.stop: Any = prover.stop
+        self.status: Any = prover.status
+        self.has_pce_cache: Any = prover.has_pce_cache
 
     async def warm_up(self) -> None:
         await self._container.prover.warm_up()
@@ -60,7 +58,7 @@ class StagedParams:
 
     def __init__(self, container: Container) -> None:
         self._container = container
-        self.status: Callable[[], Awaitable[ParamsStatus]] = container.params.status
+        self.status: Any = container.params.status
 
     async def fetch(self) -> None:
         container = self._container

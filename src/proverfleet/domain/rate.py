@@ -1,34 +1,55 @@
-"""The rate of a rental and whether it condemns (rules.md section 2): accepted proofs over busy time, at one size, on the
-agent's monotonic clock. Which intervals count is ``completions.py``'s affair; here they are only weighed.
+"""The measured rate of a rental and how sure it is (rules.md section 2).
 
-The bound: intervals vary by a few per cent a proof, so the mean of n of them is known to about spread / sqrt(n). Over
-its life a rental is looked at thousands of times, hence z = 5 (one-sided 3e-7 a look), widened for small n. Where the
-bound still straddles ``min_rate``, evidence grows over up to three windows.
+Rate = counted proofs over counted busy time, both from ``Rental.completed`` (completions.py says what counts). Times of
+single proofs scatter by 1.3 to 4 % on a whole machine (cuzk-model.md section 5), so a look compares an *upper bound*
+with ``min_rate``. Whole machines: Student's t on the scatter of the intervals, never tighter than a 0.5 % scatter and
+never wider than the normal quantile on the larger of the seen scatter and 4.5 %. Shared ones: neighbours come in
+episodes of tens of minutes, so the scatter is taken between twelve blocks of the window, never tighter than the
+proofs themselves say.
+
+Levels: a batch is looked at about once (2e-5); a rental that earns is looked at every beat for days, which is worth
+some hundreds of independent looks (5e-7); shared ones may err in 1 of 100 (2e-4 a look). ``tests/bench/bench_rate.py``
+measures the sum over all looks.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from proverfleet.domain.completions import WINDOWS, shared, window_s
-from proverfleet.domain.fleet import BATCH, EARNING, Completed, Rental
+from proverfleet.domain.fleet import BATCH, EARNING, NS, Completed, Fleet, Rental
 from proverfleet.domain.policy import Policy
 
-Z = 5.0
-Z_SHARED = 3.5
-SMALL_N = 4.0
-SPREAD_FLOOR = 0.02
-SPREAD_UNKNOWN = 0.5
-EARLY_PROOFS = 6
-FULL_SHARE = 0.97
+RATE_SHOWN_FROM = 5  # counted proofs from which a rate while earning replaces the batch's in what people see
+_SLACK = 0.002  # clocks drift by some hundred ppm and the agent's counters round; 0.97 … 1 may go either way
+_SCATTER_MIN = 0.005
+_SCATTER_USUAL = 0.045
+_EARLY_PROOFS = 3
+_BLOCKS = 12
+_CONSUMER_PROOFS = 20
+_CONSUMER_SHARE = 0.9
+
+# One-sided quantiles of Student's t: (degrees of freedom, at 2e-5, at 5e-7, at 2e-4). The last row is the normal's.
+_T: tuple[tuple[float, float, float, float], ...] = (
+    (2, 158.11, 1000.0, 49.98), (3, 38.03, 130.15, 17.60), (4, 19.60, 49.46, 10.92), (5, 13.50, 28.48, 8.36),
+    (6, 10.67, 20.05, 7.07), (8, 8.10, 13.26, 5.81), (10, 6.94, 10.52, 5.20), (11, 6.57, 9.70, 5.00),
+    (15, 5.73, 7.90, 4.53), (20, 5.24, 6.93, 4.24), (30, 4.81, 6.12, 3.98), (40, 4.62, 5.77, 3.86),
+    (60, 4.43, 5.45, 3.75), (120, 4.27, 5.16, 3.64), (1e9, 4.11, 4.89, 3.54),
+)
+_LEVEL_BATCH, _LEVEL_EARNING, _LEVEL_SHARED = 1, 2, 3
 
 
 @dataclass(frozen=True, slots=True)
 class RateView:
-    """What the completions say. Rates in proofs per hour (``upper`` may be infinite); ``full``: the window is.
-    ``verdict``: above | below | early_below | undecided. ``why`` in words."""
+    """One look at a rate; all rates in proofs/h. ``rate`` None: fewer than two counted proofs; ``upper`` None: no bound
+    yet. ``busy_s``: counted busy seconds. ``full``: the window of the rate rule is full.
+
+    ``verdict``: "below" (surely below min_rate over a full window) | "early_below" (surely below 0.6 x min_rate before)
+    | "above" (surely not below) | "undecided". ``why`` gives the numbers in words.
+    """
 
     rate: float | None
     upper: float | None
@@ -40,78 +61,221 @@ class RateView:
     why: str
 
 
-NOTHING = RateView(None, None, 0.0, 0, 0.0, False, "undecided", "no two proofs yet")
-
-
 def view(fleet: Fleet, rental: Rental) -> RateView:
     """The look that counts now: at the batch until it was judged, at the earning after that."""
     last = rental.last
-    at_batch = rental.judged in ("", "failed") and last is not None and (last.stage == "batch" or last.bench is not None)
+    unjudged = rental.judged in ("", "failed")
+    at_batch = unjudged and last is not None and (last.stage == "batch" or last.bench is not None)
     return benchmark(rental, fleet.policy) if at_batch else active(rental, fleet.policy)
 
 
 def benchmark(rental: Rental, policy: Policy) -> RateView:
-    """The rate of this attempt's batch; full from ``batch_proofs`` proofs on a whole machine."""
-    done = [c for c in rental.completed if c.phase == BATCH and c.attempt == rental.phase_attempt]
-    if len(done) < 2:
-        return NOTHING
-    proofs = done[-1].proofs_sum - done[0].proofs_sum
-    return _weigh(done[0], done[-1], rental, policy, not shared(rental) and proofs + 1 >= policy.batch_proofs)
+    """The rate of the present attempt's batch. On a shared machine a batch condemns only below 0.6 x min_rate."""
+    first, last, done = _batch(rental)
+    if first is None or last is None:
+        return _none(done, "no two proofs of this batch yet")
+    proofs, busy_s, squares = _between(first, last)
+    full = done or last.n - first.n + 1 >= policy.batch_proofs
+    spent_s = busy_s + _open_s(rental, last, policy)
+    early = _early(rental, policy, proofs + 1, spent_s) and not can_reach(rental, policy)
+    if proofs < 1:
+        if not early:
+            return _none(full, "no two proofs of this batch count yet")
+        return RateView(None, None, 0.0, proofs, busy_s, full, "early_below", _too_slow(rental, spent_s, proofs))
+    margin = _margin(proofs, busy_s, squares, _LEVEL_BATCH)
+    seen = _look(rental, proofs, busy_s, margin, full and not shared(rental), policy)
+    if seen.verdict == "below" and proofs < (policy.batch_proofs - 1) // 2:
+        seen = _as(seen, "undecided", f"too few proofs of the batch count: {seen.why}")
+    if not full and seen.verdict in ("undecided", "early_below"):
+        if early:
+            return _as(seen, "early_below", _too_slow(rental, spent_s, proofs))
+        return _as(seen, "undecided", seen.why)
+    return replace(seen, full=full)
+
+
+def can_reach(rental: Rental, policy: Policy) -> bool:
+    """Could the batch still reach min_rate if its remaining proofs all came now? True while nothing is known."""
+    first, last, done = _batch(rental)
+    if first is None or last is None:
+        return True
+    proofs, busy_s, _ = _between(first, last)
+    spent_s = busy_s + _open_s(rental, last, policy)
+    left = 0 if done else max(0, policy.batch_proofs - (last.n - first.n + 1))
+    return spent_s <= 0 or (proofs + left) * 3600.0 / spent_s >= rental.min_rate
 
 
 def active(rental: Rental, policy: Policy) -> RateView:
-    """The rate over the newest window of busy time, or over two or three where one does not decide."""
+    """The rate while earning, at the present size: the last window of busy time, and up to three for more evidence."""
     done = rental.completed
     if len(done) < 2 or done[-1].phase != EARNING:
-        return NOTHING
-    newest, one_s = done[-1], window_s(rental, policy)
-    first = next((i for i, c in enumerate(done) if c.phase == EARNING), 0)
-    seen = NOTHING
-    for k in range(1, WINDOWS + 1):
-        at = bisect_left(done, newest.busy_sum_s - k * one_s, lo=first, key=lambda c: c.busy_sum_s)
-        oldest = done[max(first, at - 1)]
-        full = newest.busy_sum_s - oldest.busy_sum_s >= FULL_SHARE * k * one_s
-        if k > 1 and not full:
+        return _none(False, "not two proofs since it began to earn")
+    one_s, share, last = window_s(rental, policy), consumer_share(rental), done[-1]
+    have_s = last.busy_sum_s - _oldest(done).busy_sum_s
+    proofs, busy_s, squares = _between(_at(done, last.busy_sum_s - one_s), last)
+    if proofs < 1:
+        return _none(False, "no interval between two proofs counts yet")
+    if have_s < one_s:
+        seen = _look(rental, proofs, busy_s, _margin(proofs, busy_s, squares, _LEVEL_EARNING), False, policy, share)
+        return _as(seen, "undecided", f"{seen.why}, window not full") if seen.verdict == "above" else seen
+    seen = replace(_look(rental, proofs, busy_s, _spread(rental, done, last, one_s), True, policy, share), full=True)
+    if seen.verdict != "undecided":
+        return seen
+    for windows in range(2, WINDOWS + 1):
+        if have_s < windows * one_s:
             break
-        seen = _weigh(oldest, newest, rental, policy, full)
-        if seen.verdict != "undecided" or not full:
-            break
+        more, more_s, _ = _between(_at(done, last.busy_sum_s - windows * one_s), last)
+        wide = _look(rental, more, more_s, _spread(rental, done, last, windows * one_s), True, policy, share)
+        if wide.verdict == "below":
+            return wide
     return seen
 
 
-def view(rental: Rental, policy: Policy) -> RateView:
-    """The rate of the rental's present stage."""
-    return benchmark(rental, policy) if rental.stage == "benchmark" else active(rental, policy)
+def consumer_share(rental: Rental) -> float:
+    """The share of the agent's claimed proofs that reached the consumer, where that is clearly below 1; else 1.
+
+    A machine that counts what it never made is held to the consumer's word. Two proofs may be on their way.
+    """
+    claimed = rental.consumer_claimed
+    if claimed < _CONSUMER_PROOFS or rental.consumer_seen <= 0:
+        return 1.0
+    share = (rental.consumer_seen + 2) / claimed
+    return share if share < _CONSUMER_SHARE else 1.0
 
 
-def _weigh(a: Completed, b: Completed, rental: Rental, policy: Policy, full: bool) -> RateView:
-    n = b.proofs_sum - a.proofs_sum
-    busy_s = b.busy_sum_s - a.busy_sum_s
-    if n < 1 or busy_s <= 0:
-        return NOTHING
-    rate = 3600.0 * n / busy_s
-    spread = _spread(n, busy_s, b.square_sum - a.square_sum)
-    error = (Z_SHARED if shared(rental) else Z) * (1.0 + SMALL_N / n) * spread / math.sqrt(n)
-    upper = rate / (1.0 - error) if error < 1.0 else math.inf
-    lower = rate / (1.0 + error)
-    floor, early = rental.min_rate, policy.rate_early_share * rental.min_rate
-    bound = f"{upper:.1f}" if math.isfinite(upper) else "?"
-    text = f"{rate:.1f}/h ({lower:.1f} to {bound}) over {n + 1} proofs in {busy_s / 60:.0f} busy min"
-    if full and upper < floor:
-        return RateView(rate, upper, lower, n + 1, busy_s, full, "below", f"{text}, below {floor:g}")
-    if not full and n >= EARLY_PROOFS and upper < early:
-        why = f"{text}, below {policy.rate_early_share:g} x {floor:g} before the window is full"
-        return RateView(rate, upper, lower, n + 1, busy_s, full, "early_below", why)
-    if lower >= floor:
-        return RateView(rate, upper, lower, n + 1, busy_s, full, "above", f"{text}, not below {floor:g}")
-    why = f"{text}, {'straddles' if full else 'window not full for'} {floor:g}"
-    return RateView(rate, upper, lower, n + 1, busy_s, full, "undecided", why)
+# ---------------------------------------------------------------- windows
 
 
-def _spread(n: int, busy_s: float, square_sum: float) -> float:
-    """Relative standard deviation of one proof's time, from the sum of busy² / proofs over the intervals."""
-    if n < 3:
-        return SPREAD_UNKNOWN
-    mean = busy_s / n
-    variance = max(0.0, square_sum - n * mean * mean) / (n - 1)
-    return max(SPREAD_FLOOR, math.sqrt(variance) / mean)
+def _batch(rental: Rental) -> tuple[Completed | None, Completed | None, bool]:
+    """First and last completion of the present attempt's batch, and whether the batch is over."""
+    done, report = rental.completed, rental.last
+    over = report is not None and report.bench is not None
+    end = len(done)
+    while end and done[end - 1].phase != BATCH:
+        end -= 1
+    if not end or done[end - 1].attempt != rental.phase_attempt:
+        return None, None, over
+    newest = done[end - 1]
+    kind = (BATCH, newest.attempt, newest.p)
+    start = end - 1
+    while start and (done[start - 1].phase, done[start - 1].attempt, done[start - 1].p) == kind:
+        start -= 1
+    return done[start], newest, over
+
+
+def _open_s(rental: Rental, last: Completed, policy: Policy) -> float:
+    """Seconds since the batch's last proof, by the agent's newest report; a freeze that still lasts is left out, as
+    much of it as may be."""
+    report = rental.last
+    if report is None or report.clock_id != last.clock_id or report.stage != "batch" or report.attempt != last.attempt:
+        return 0.0
+    open_s = max(0.0, (report.mono_ns - last.mono_ns) / NS)
+    return max(0.0, open_s - policy.rate_freeze_allowed_s) if open_s > policy.rate_freeze_s else open_s
+
+
+def _oldest(done: list[Completed]) -> Completed:
+    """The entry at which counted earning begins (entries of the batch may stand before it)."""
+    for entry in done:
+        if entry.phase == EARNING:
+            return entry
+    return done[-1]
+
+
+def _at(done: list[Completed], busy_sum_s: float) -> Completed:
+    """The newest entry whose running busy time is at most ``busy_sum_s`` (so that the window is at least full)."""
+    i = bisect_left(done, busy_sum_s, key=_busy)
+    if i == len(done) or done[i].busy_sum_s > busy_sum_s:
+        i -= 1
+    entry = done[max(0, i)]
+    return entry if entry.phase == EARNING else _oldest(done)
+
+
+def _busy(entry: Completed) -> float:
+    return entry.busy_sum_s
+
+
+def _between(first: Completed, last: Completed) -> tuple[int, float, float]:
+    return (last.proofs_sum - first.proofs_sum, last.busy_sum_s - first.busy_sum_s, last.square_sum - first.square_sum)
+
+
+# ---------------------------------------------------------------- how sure
+
+
+def _quantile(freedom: float, level: int) -> float:
+    """Student's t, interpolated in 1/freedom between the table's rows."""
+    if freedom <= _T[0][0]:
+        return _T[0][level]
+    for low, high in pairwise(_T):
+        if freedom <= high[0]:
+            at = (1 / freedom - 1 / high[0]) / (1 / low[0] - 1 / high[0])
+            return high[level] + at * (low[level] - high[level])
+    return _T[-1][level]
+
+
+def _margin(proofs: int, busy_s: float, squares: float, level: int) -> float:
+    """How far the mean time of a proof may be off, as a share of it, at this level."""
+    if proofs < 2 or busy_s <= 0:
+        return math.inf
+    variance = max(0.0, squares - busy_s * busy_s / proofs) / (proofs - 1)
+    scatter = max(_SCATTER_MIN, math.sqrt(variance) * proofs / busy_s)
+    seen = _quantile(proofs - 1, level) * scatter
+    usual = _T[-1][level] * max(scatter, _SCATTER_USUAL)
+    return min(seen, usual) / math.sqrt(proofs)
+
+
+def _spread(rental: Rental, done: list[Completed], last: Completed, over_s: float) -> float:
+    """The margin of an earning window: from single proofs, on a shared machine from blocks of the window as well."""
+    proofs, busy_s, squares = _between(_at(done, last.busy_sum_s - over_s), last)
+    if not shared(rental):
+        return _margin(proofs, busy_s, squares, _LEVEL_EARNING)
+    single = _margin(proofs, busy_s, squares, _LEVEL_SHARED)
+    step_s = over_s / _BLOCKS
+    edges = [_at(done, last.busy_sum_s - i * step_s) for i in range(_BLOCKS, 0, -1)] + [last]
+    times = []
+    for a, b in pairwise(edges):
+        made = b.proofs_sum - a.proofs_sum
+        if made:
+            times.append((b.busy_sum_s - a.busy_sum_s) / made)
+    if len(times) < 4:
+        return math.inf
+    mean = sum(times) / len(times)
+    variance = sum((t - mean) ** 2 for t in times) / (len(times) - 1)
+    return max(single, _quantile(len(times) - 1, _LEVEL_SHARED) * math.sqrt(variance / len(times)) / mean)
+
+
+def _look(
+    rental: Rental, proofs: int, busy_s: float, margin: float, condemns: bool, policy: Policy, share: float = 1.0
+) -> RateView:
+    """Rate and bounds of one window against min_rate; ``condemns``: the window is full and may say "below"."""
+    rate = share * proofs * 3600.0 / busy_s
+    upper, lower = (rate / (1 - margin) if margin < 1 else None), rate / (1 + margin)
+    bound = "no bound yet" if upper is None else f"surely below {upper:.2f}"
+    why = f"{proofs} proofs in {busy_s:.0f} s: {rate:.2f} proofs/h, {bound}, min_rate {rental.min_rate:g}"
+    if share < 1:
+        why += f" (the consumer saw {share:.0%} of what was claimed)"
+    if condemns and upper is not None and upper * (1 + _SLACK) < rental.min_rate:
+        verdict = "below"
+    elif proofs >= _EARLY_PROOFS and upper is not None and upper < policy.rate_early_share * rental.min_rate:
+        verdict = "early_below"
+    else:
+        verdict = "above" if lower >= rental.min_rate else "undecided"
+    return RateView(rate, upper, lower, proofs, busy_s, condemns, verdict, why)
+
+
+def _early(rental: Rental, policy: Policy, proofs: int, spent_s: float) -> bool:
+    """Even with one more proof at this moment: surely below 0.6 x min_rate? The usual scatter bounds it."""
+    if spent_s <= 0:
+        return False
+    margin = _T[-1][_LEVEL_BATCH] * _SCATTER_USUAL / math.sqrt(proofs)
+    return proofs * 3600.0 / spent_s / (1 - margin) < policy.rate_early_share * rental.min_rate
+
+
+def _none(full: bool, why: str) -> RateView:
+    return RateView(None, None, 0.0, 0, 0.0, full, "undecided", why)
+
+
+def _as(seen: RateView, verdict: str, why: str) -> RateView:
+    return replace(seen, verdict=verdict, why=why)
+
+
+def _too_slow(rental: Rental, spent_s: float, proofs: int) -> str:
+    return f"{proofs} proofs in {spent_s:.0f} s: min_rate {rental.min_rate:g} proofs/h is out of reach"

@@ -23,7 +23,8 @@ MIN_VRAM_MB = 12_000  # cuzk-model.md section 3: 12 GB cards work on the small p
 
 def choose(fleet: Fleet, offers: Sequence[Offer], wanted_machines: Iterable[MachineId] = ()) -> Offered:
     """Ranks a search result. ``wanted_machines``: those that open deploy orders wait for; their offers are kept
-    whatever their rank. Ties go by machine_id, then offer_id, so that the same offers give the same answer in any order."""
+    whatever their rank. Ties go by machine_id, then offer_id: the same offers give the same answer in any
+    order."""
     wanted = frozenset(wanted_machines)
     paid = frozenset(r.machine_id for r in fleet.rentals.values() if r.stage != "gone")
     excluded: dict[str, int] = {}
