@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from proverfleet.domain.fleet import Fleet
     from sim.world import World
 
-REPORTED = b'"kind":"reported"'
+KIND = b'"kind":"'
 HEAD = 96  # bytes of a line within which its kind stands
-KEPT = ("alerted", "braked", "blacklisted", "struck", "end", "judged", "ordered", "extra")
+KEPT = frozenset((b"alerted", b"braked", b"blacklisted", b"struck", b"end", b"judged", b"ordered", b"extra"))
 
 
 class Books:
@@ -31,23 +31,22 @@ class Books:
         self.kept: list[tuple[int, dict[str, Any]]] = world.kept_lines
         self._controller = controller
         self._due = False
-        self._kinds = tuple(f'"kind":"{kind}"'.encode() for kind in KEPT)
 
     def attach(self) -> None:
         self.world.journal.on_line = self._line
         self.world.on_change.append(self._spans)
 
     def _line(self, line: bytes) -> None:
-        if line.find(REPORTED, 0, HEAD) != -1:
+        start = line.find(KIND, 0, HEAD) + len(KIND)
+        kind = line[start : line.index(b'"', start)]
+        if kind == b"reported":
             return
         world = self.world
         if not self._due:
             self._due = True
             world.loop.at(world.loop.now_ns, self._look)
-        for kind in self._kinds:
-            if line.find(kind, 0, HEAD) != -1:
-                self._keep(orjson.loads(line))
-                return
+        if kind in KEPT:
+            self._keep(orjson.loads(line))
 
     def _keep(self, event: dict[str, Any]) -> None:
         now = self.world.loop.now_ns

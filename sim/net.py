@@ -114,14 +114,17 @@ class Net:
         request = _Request(process, callee, serve, reply, way_ns - way_ns // 2, path, refused, reset)
         heappush(loop.heap, (loop.now_ns + way_ns // 2, next(loop.sequence), CALL, request.arrive))
         if deadline_ns is not None:
-            loop.at(loop.now_ns + deadline_ns, lambda: _fail(process, reply, late()))
+            request.arm = lambda at=loop.now_ns + deadline_ns: loop.at(at, lambda: _fail(process, reply, late()))
+            if path is not None or way_ns >= deadline_ns:
+                request.arm()
+                request.arm = None
         return reply
 
 
 class _Request:
     """One request on its way. ``arrive`` and ``answer`` are called by the loop, outside any task."""
 
-    __slots__ = ("_off", "_result", "back_ns", "callee", "path", "process", "refused", "reply", "reset", "serve")
+    __slots__ = ("_off", "_result", "arm", "back_ns", "callee", "path", "process", "refused", "reply", "reset", "serve")
 
     def __init__(
         self,
@@ -144,6 +147,7 @@ class _Request:
         self.reset = reset
         self._result: tuple[Any, BaseException | None] = (None, None)
         self._off: Callable[[], None] | None = None
+        self.arm: Callable[[], None] | None = None  # sets the deadline, where the answer is not certain to be in time
 
     def arrive(self) -> None:
         """The request is there: serve it. What it does without waiting is done here and now, without a task."""
@@ -155,6 +159,7 @@ class _Request:
                 self._send_back(None, self.refused())
                 return
             if callee.suspended:
+                self._may_be_late()
                 callee.when_running(self.arrive)
                 return
         loop = self.process.loop
@@ -167,12 +172,18 @@ class _Request:
         except Exception as exc:
             self._send_back(None, exc)
         else:
+            self._may_be_late()
             task = loop.create_task(_go_on(coro, blocked), process=callee)
             task.add_done_callback(self._served)
             if callee is not None:
                 self._off = callee.on_end(self._callee_died)
         finally:
             loop.serving = None
+
+    def _may_be_late(self) -> None:
+        if self.arm is not None:
+            self.arm()
+            self.arm = None
 
     def _served(self, task: asyncio.Task[Any]) -> None:
         if self._off is not None:

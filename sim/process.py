@@ -28,16 +28,15 @@ class BoxClock:
     ``booted_ns``: virtual time at which its monotonic clock read 0 (before 0: it was up already).
     """
 
-    __slots__ = ("_drift_from", "_drift_ppm", "_frozen_at", "_loop", "_lost_ns", "_wall_offset", "booted_ns")
+    __slots__ = ("_drift_from", "_drift_ppm", "_frozen_at", "_loop", "_mono_zero", "_wall_offset")
 
     def __init__(self, loop: VirtualLoop, start_wall_ns: int, booted_ns: int = -3600 * NS) -> None:
         self._loop = loop
         self._wall_offset = start_wall_ns
         self._drift_ppm = 0.0
         self._drift_from = 0
-        self._lost_ns = 0
+        self._mono_zero = booted_ns  # moves on by the time that the box was suspended
         self._frozen_at: int | None = None
-        self.booted_ns = booted_ns
 
     @property
     def suspended(self) -> bool:
@@ -45,16 +44,16 @@ class BoxClock:
 
     def monotonic_ns(self) -> int:
         """ns since the box booted, without the time that it was suspended."""
-        now = self._loop.now_ns if self._frozen_at is None else self._frozen_at
-        return now - self.booted_ns - self._lost_ns
+        if self._frozen_at is None:
+            return self._loop.now_ns - self._mono_zero
+        return self._frozen_at - self._mono_zero
 
     def wall_ns(self) -> int:
         """ns since 1970 as this box believes."""
         now = self._loop.now_ns
-        wall = now + self._wall_offset
         if self._drift_ppm:
-            wall += round((now - self._drift_from) * self._drift_ppm / 1e6)
-        return wall
+            return now + self._wall_offset + round((now - self._drift_from) * self._drift_ppm / 1e6)
+        return now + self._wall_offset
 
     def step(self, ns: int) -> None:
         """Wall time jumps by ``ns`` (may be negative)."""
@@ -69,8 +68,7 @@ class BoxClock:
 
     def reboot(self) -> None:
         """The monotonic clock starts anew; wall time goes on."""
-        self.booted_ns = self._loop.now_ns
-        self._lost_ns = 0
+        self._mono_zero = self._loop.now_ns
         if self._frozen_at is not None:
             self._frozen_at = self._loop.now_ns
 
@@ -80,7 +78,7 @@ class BoxClock:
 
     def thaw(self) -> None:
         if self._frozen_at is not None:
-            self._lost_ns += self._loop.now_ns - self._frozen_at
+            self._mono_zero += self._loop.now_ns - self._frozen_at
             self._frozen_at = None
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from proverfleet.domain.fleet import Fleet, Rental
 from proverfleet.domain.lifecycle import VERDICTS, rank
-from sim.expect import failures
+from sim.expect import INVARIANTS, failures
 from sim.run import RunResult
 from sim.truth import NS, STAGES, ContractTruth, Truth
 
@@ -42,7 +42,7 @@ def build(run: RunResult, policy_name: str | None = None) -> dict[str, Any]:
         "verdict": OK,
         "violations": _violations(run),
         "failed_checks": [],
-        "at_stake": dict(run.verdict.at_stake),
+        "at_stake": {**dict.fromkeys(INVARIANTS, 0), **run.verdict.at_stake},
         "live": run.verdict.live,
         "rentals": rentals,
         "kills": _kills(run, killed),

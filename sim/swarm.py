@@ -11,8 +11,10 @@ from __future__ import annotations
 import math
 import random
 
+from proverfleet.domain.policy import Policy
 from sim.faults.catalogue import FAMILIES, KINDS
 from sim.inventory import draw_machine
+from sim.model import best_rate
 from sim.spec import DeploySpec, FaultSpec, MachineSpec, Scenario
 from sim.streams import Streams
 from sim.swarm_faults import FAMILY_ON, HOW_LONG, MARKS_OF, PARAMETERS, WEIGHTS
@@ -59,6 +61,7 @@ def _machines(stream: random.Random, scenario: Scenario, deploys: int) -> list[M
     good = scenario.target + deploys + SPARE_GOOD
     count = 2 * good + stream.randint(0, 6)
     near = round(count * NEAR_SHARE)
+    target_usd = float(scenario.policy.get("target_usd_per_proof", Policy().target_usd_per_proof))
     host, out = 500, []
     for i in range(count):
         if i == 0 or stream.random() < 0.6:
@@ -70,10 +73,9 @@ def _machines(stream: random.Random, scenario: Scenario, deploys: int) -> list[M
             machine.ram_gib = max(machine.ram_gib, 256.0)
         else:
             _make_odd(stream, machine)
-        floor = scenario.min_rate_for(machine.price_usd_per_hour, None)
-        machine.rate_proofs_per_hour = round(floor * factor, 2)
+        _price(machine, factor, target_usd)
         if stream.random() < KNOWN_SHARE:
-            machine.known_rate_proofs_per_hour = round(floor * factor * stream.uniform(0.92, 1.08), 1)
+            machine.known_rate_proofs_per_hour = round(best_rate(machine) * stream.uniform(0.92, 1.08), 1)
         out.append(machine)
     stream.shuffle(out)
     return out
@@ -86,6 +88,14 @@ def _factor(stream: random.Random, sort: str) -> float:
     if sort == "good" or stream.random() < 0.3:
         return stream.uniform(1.2, 2.0)
     return stream.uniform(0.5, 0.85)
+
+
+def _price(machine: MachineSpec, factor: float, target_usd: float) -> None:
+    """The price that puts what the hardware reaches at ``factor`` times what the price asks for. The rate is the
+    model's own: a pinned one could be out of the hardware's reach."""
+    rate = best_rate(machine)
+    machine.price_usd_per_hour = round(max(0.02, rate / factor * target_usd), 3)
+    machine.min_bid_usd_per_hour = round(machine.price_usd_per_hour / 2, 3)
 
 
 def _make_odd(stream: random.Random, machine: MachineSpec) -> None:

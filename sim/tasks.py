@@ -24,8 +24,6 @@ class SoonHandle(asyncio.Handle):
         self._args = args
         self._context = context
         self._cancelled = False
-        self._repr = None
-        self._source_traceback = None
 
     def cancel(self) -> None:
         self._cancelled = True
@@ -52,8 +50,6 @@ class Timer(asyncio.TimerHandle):
         self._args = args
         self._context = context
         self._cancelled = False
-        self._repr = None
-        self._source_traceback = None
         self.virtual_loop = loop
         self.when_ns = when_ns
         self.owner = owner

@@ -6,7 +6,9 @@ Built by ``sim/wiring.py``, which alone knows which market, hosts, controller an
 from __future__ import annotations
 
 import gc
+import sys
 import traceback
+import warnings
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -126,27 +128,34 @@ class World:
 
     def close(self) -> None:
         """Takes the world apart; call once everything about it was read. Whatever code still runs in a ``finally``
-        here finds every port cut and changes nothing."""
-        processes = [p for p in (self.controller, *self.agents.values()) if p is not None]
-        for process in processes:
-            process.alive = False
+        here finds every port cut and changes nothing; what it complains of is nobody's concern any more."""
+        for process in (self.controller, *self.agents.values()):
+            if process is not None:
+                process.alive = False
+        complain, sys.unraisablehook = sys.unraisablehook, lambda unraisable: None
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", RuntimeWarning)  # "was never awaited": dropped, as a crash does
+                self._drop_tasks()
+                self.journal.close()
+                self.loop.failures.clear()
+                self.loop.close()
+                self.__dict__.clear()
+                gc.collect()
+        finally:
+            sys.unraisablehook = complain
+
+    def _drop_tasks(self) -> None:
         left = [t for t in self._buried if isinstance(t, SimTask)]
         left += [t for t in _all_tasks(self.loop) if not t.done()]
         for task in sorted({t.number: t for t in left}.values(), key=lambda t: t.number):
             task._log_destroy_pending = False  # type: ignore[attr-defined]
             coro: Any = task.get_coro()
-            for _ in range(8):
+            for _ in range(8):  # one that awaits in a finally needs several
                 with suppress(BaseException):
                     coro.close()
                     break
         self._buried.clear()
-        self.journal.close()
-        self.loop.failures.clear()
-        self.loop.close()
-        self.on_change.clear()
-        self.on_mark.clear()
-        self.__dict__.clear()
-        gc.collect()
 
 
 def _all_tasks(loop: VirtualLoop) -> list[SimTask]:

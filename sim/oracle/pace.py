@@ -106,6 +106,8 @@ def _excused(v: View, c: ContractTruth, a: int, b: int) -> int:
             held.spans.append([lo, hi])
     if held.spans:
         out += 60 * MINUTE + held.total(a, b)
+    elif _common_cause(v, a, b):
+        out += 60 * MINUTE
     for f in v.fired("operator.freeze", a, b):
         out += min(b, f.end if f.end is not None else b) - max(a, f.start)
     for f in v.fired("controller.db_", a, b):
@@ -114,6 +116,15 @@ def _excused(v: View, c: ContractTruth, a: int, b: int) -> int:
     if len({call.sent for call in v.truth.calls if call.op == "destroy" and a <= call.sent <= b}) > 5:
         out += 60 * MINUTE  # the kill budget stretches a mass of right kills
     return int(out)
+
+
+def _common_cause(v: View, a: int, b: int) -> bool:
+    """Three machines of two hosts failed in the same way within 2 h: a brake may hold what failed for 60 min."""
+    for kind in ("oom", "crash", "bench_error", "gpu", "params"):
+        failed = {c.machine_id: c.host_id for c in v.ours for e in c.exits if e.kind == kind and a - 2 * HOUR <= e.at <= b}
+        if len(failed) >= 3 and len(set(failed.values())) >= 2:
+            return True
+    return False
 
 
 def _slow_kept(v: View, c: ContractTruth, out: Findings) -> None:

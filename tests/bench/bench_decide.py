@@ -1,6 +1,6 @@
 """How long ``decide`` takes on a large fleet (design.md section 6: <= 0.5 s CPU for 10 000 rentals, linear).
 
-Run with ``python tests/bench/bench_decide.py``; prints, never asserts.
+Run with ``python -m tests.bench.bench_decide``; prints, never asserts.
 """
 
 from __future__ import annotations

@@ -130,7 +130,7 @@ def _prune(rental: Rental, policy: Policy) -> None:
         return
     from_s = done[-1].busy_sum_s - WINDOWS * window_s(rental, policy)
     cut = 0
-    while cut < len(done) - 2 and (done[cut + 1].busy_sum_s <= from_s or done[cut].phase != EARNING):
+    while cut < len(done) - 2 and done[cut + 1].busy_sum_s <= from_s:
         cut += 1
     if cut >= _PRUNE_AT:
         del done[:cut]

@@ -69,11 +69,7 @@ def _booted(fleet: Fleet, body: Booted) -> None:
     if body.target != fleet.booted_target:
         fleet.target = fleet.booted_target = body.target
     for rental in fleet.rentals.values():
-        if rental.stage == "gone":
-            continue
-        rental.destroy.in_flight = False
-        if rental.create_sent and rental.contract_id is None and not rental.in_doubt and not rental.refused:
-            fold_decisions.doubt(fleet, rental)  # its answer died with the process
+        rental.destroy.in_flight = False  # its answer died with the process
     for extra in fleet.extras.values():
         extra.destroy.in_flight = False
 

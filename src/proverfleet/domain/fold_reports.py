@@ -46,7 +46,8 @@ def _reported(fleet: Fleet, body: Reported) -> None:
         enter(fleet, rental, stage)
     _count_failures(rental, before, report)
     _note_exit(rental, report)
-    if report.stage == "active" and rental.claimed_base < 0:
+    if report.stage == "active" and rental.claimed_base < 0 and report.backlog == 0:
+        # Only a report that is up to date can be compared with the consumer's count of now.
         rental.claimed_base = report.proofs_accepted
         rental.consumed_base = rental.work_accepted + rental.work_rejected
         fleet.slot_failures.pop(rental.slot, None)

@@ -7,9 +7,12 @@ never wider than the normal quantile on the larger of the seen scatter and 4.5 %
 episodes of tens of minutes, so the scatter is taken between twelve blocks of the window, never tighter than the
 proofs themselves say.
 
+Where one window does not decide, evidence grows over up to three, and a batch at the same size counts as well: a rate
+of 0.97 shows only then. The newest window must agree, or a machine that has recovered would pay for its past.
+
 Levels: a batch is looked at about once (2e-5); a rental that earns is looked at every beat for days, which is worth
-some hundreds of independent looks (5e-7); shared ones may err in 1 of 100 (2e-4 a look). ``tests/bench/bench_rate.py``
-measures the sum over all looks.
+some tens of independent looks a day (2e-6); shared ones may err in 1 of 100 (2e-4 a look).
+``tests/bench/bench_rate.py`` measures the sum over all looks.
 """
 
 from __future__ import annotations
@@ -20,24 +23,26 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from proverfleet.domain.completions import WINDOWS, shared, window_s
-from proverfleet.domain.fleet import BATCH, EARNING, NS, Completed, Fleet, Rental
+from proverfleet.domain.fleet import BATCH, EARNING, NS, WARMING, Completed, Fleet, Rental
 from proverfleet.domain.policy import Policy
 
 RATE_SHOWN_FROM = 5  # counted proofs from which a rate while earning replaces the batch's in what people see
-_SLACK = 0.002  # clocks drift by some hundred ppm and the agent's counters round; 0.97 … 1 may go either way
+_SLACK = 0.001  # clocks drift by some hundred ppm and the agent's counters round; 0.97 … 1 may go either way
 _SCATTER_MIN = 0.005
 _SCATTER_USUAL = 0.045
 _EARLY_PROOFS = 3
+_GROWN = (1.5, 2.0, 2.5, 0.97 * WINDOWS)  # windows over which evidence grows; the last one just before the third ends
+_AGREES_SIGMAS = 2.0
 _BLOCKS = 12
 _CONSUMER_PROOFS = 20
 _CONSUMER_SHARE = 0.9
 
-# One-sided quantiles of Student's t: (degrees of freedom, at 2e-5, at 5e-7, at 2e-4). The last row is the normal's.
+# One-sided quantiles of Student's t: (degrees of freedom, at 2e-5, at 2e-6, at 2e-4). The last row is the normal's.
 _T: tuple[tuple[float, float, float, float], ...] = (
-    (2, 158.11, 1000.0, 49.98), (3, 38.03, 130.15, 17.60), (4, 19.60, 49.46, 10.92), (5, 13.50, 28.48, 8.36),
-    (6, 10.67, 20.05, 7.07), (8, 8.10, 13.26, 5.81), (10, 6.94, 10.52, 5.20), (11, 6.57, 9.70, 5.00),
-    (15, 5.73, 7.90, 4.53), (20, 5.24, 6.93, 4.24), (30, 4.81, 6.12, 3.98), (40, 4.62, 5.77, 3.86),
-    (60, 4.43, 5.45, 3.75), (120, 4.27, 5.16, 3.64), (1e9, 4.11, 4.89, 3.54),
+    (2, 158.11, 500.0, 49.98), (3, 38.03, 81.98, 17.60), (4, 19.60, 34.95, 10.92), (5, 13.50, 21.54, 8.36),
+    (6, 10.67, 15.85, 7.07), (8, 8.10, 11.05, 5.81), (10, 6.94, 9.03, 5.20), (11, 6.57, 8.42, 5.00),
+    (15, 5.73, 7.04, 4.53), (20, 5.24, 6.27, 4.24), (30, 4.81, 5.62, 3.98), (40, 4.62, 5.34, 3.86),
+    (60, 4.43, 5.08, 3.75), (120, 4.27, 4.83, 3.64), (1e9, 4.11, 4.61, 3.54),
 )
 _LEVEL_BATCH, _LEVEL_EARNING, _LEVEL_SHARED = 1, 2, 3
 
@@ -110,22 +115,36 @@ def active(rental: Rental, policy: Policy) -> RateView:
     if len(done) < 2 or done[-1].phase != EARNING:
         return _none(False, "not two proofs since it began to earn")
     one_s, share, last = window_s(rental, policy), consumer_share(rental), done[-1]
-    have_s = last.busy_sum_s - _oldest(done).busy_sum_s
-    proofs, busy_s, squares = _between(_at(done, last.busy_sum_s - one_s), last)
+    start = _first_earning(done)
+    have_s = last.busy_sum_s - done[start].busy_sum_s
+    proofs, busy_s, squares = _between(_at(done, last.busy_sum_s - one_s, start), last)
     if proofs < 1:
         return _none(False, "no interval between two proofs counts yet")
     if have_s < one_s:
         seen = _look(rental, proofs, busy_s, _margin(proofs, busy_s, squares, _LEVEL_EARNING), False, policy, share)
         return _as(seen, "undecided", f"{seen.why}, window not full") if seen.verdict == "above" else seen
-    seen = replace(_look(rental, proofs, busy_s, _spread(rental, done, last, one_s), True, policy, share), full=True)
-    if seen.verdict != "undecided":
-        return seen
-    for windows in range(2, WINDOWS + 1):
-        if have_s < windows * one_s:
+    margin = _spread(rental, done, start, one_s)
+    seen = _look(rental, proofs, busy_s, margin, True, policy, share)
+    if seen.verdict == "undecided" and seen.rate is not None and seen.rate < rental.min_rate:
+        return _grown(rental, policy, seen, margin, one_s, share)
+    return seen
+
+
+def _grown(rental: Rental, policy: Policy, seen: RateView, margin: float, one_s: float, share: float) -> RateView:
+    """More evidence for an undecided window: longer ones, if the newest agrees with what they say."""
+    done = rental.completed
+    last, start, p = done[-1], len(done) - 1, done[-1].p
+    while start and done[start - 1].phase != WARMING and done[start - 1].p == p:
+        start -= 1
+    have_s = last.busy_sum_s - done[start].busy_sum_s
+    for windows in _GROWN:
+        over_s = windows * one_s
+        if have_s < over_s:
             break
-        more, more_s, _ = _between(_at(done, last.busy_sum_s - windows * one_s), last)
-        wide = _look(rental, more, more_s, _spread(rental, done, last, windows * one_s), True, policy, share)
-        if wide.verdict == "below":
+        more, more_s, _ = _between(_at(done, last.busy_sum_s - over_s, start), last)
+        wide = _look(rental, more, more_s, _spread(rental, done, start, over_s), True, policy, share)
+        one_sigma = margin / _T[-1][_LEVEL_EARNING]
+        if wide.verdict == "below" and (seen.rate or 0.0) <= (wide.rate or 0.0) * (1 + _AGREES_SIGMAS * one_sigma):
             return wide
     return seen
 
@@ -172,21 +191,18 @@ def _open_s(rental: Rental, last: Completed, policy: Policy) -> float:
     return max(0.0, open_s - policy.rate_freeze_allowed_s) if open_s > policy.rate_freeze_s else open_s
 
 
-def _oldest(done: list[Completed]) -> Completed:
-    """The entry at which counted earning begins (entries of the batch may stand before it)."""
-    for entry in done:
-        if entry.phase == EARNING:
-            return entry
-    return done[-1]
+def _first_earning(done: list[Completed]) -> int:
+    """Where earning begins in the record (entries of the batch may stand before it)."""
+    return next((i for i, entry in enumerate(done) if entry.phase == EARNING), len(done) - 1)
 
 
-def _at(done: list[Completed], busy_sum_s: float) -> Completed:
-    """The newest entry whose running busy time is at most ``busy_sum_s`` (so that the window is at least full)."""
-    i = bisect_left(done, busy_sum_s, key=_busy)
+def _at(done: list[Completed], busy_sum_s: float, start: int) -> Completed:
+    """The newest entry whose running busy time is at most ``busy_sum_s`` (so that the window is at least full), or the
+    one at ``start``."""
+    i = bisect_left(done, busy_sum_s, start, key=_busy)
     if i == len(done) or done[i].busy_sum_s > busy_sum_s:
         i -= 1
-    entry = done[max(0, i)]
-    return entry if entry.phase == EARNING else _oldest(done)
+    return done[max(start, i)]
 
 
 def _busy(entry: Completed) -> float:
@@ -222,14 +238,15 @@ def _margin(proofs: int, busy_s: float, squares: float, level: int) -> float:
     return min(seen, usual) / math.sqrt(proofs)
 
 
-def _spread(rental: Rental, done: list[Completed], last: Completed, over_s: float) -> float:
+def _spread(rental: Rental, done: list[Completed], start: int, over_s: float) -> float:
     """The margin of an earning window: from single proofs, on a shared machine from blocks of the window as well."""
-    proofs, busy_s, squares = _between(_at(done, last.busy_sum_s - over_s), last)
+    last = done[-1]
+    proofs, busy_s, squares = _between(_at(done, last.busy_sum_s - over_s, start), last)
     if not shared(rental):
         return _margin(proofs, busy_s, squares, _LEVEL_EARNING)
     single = _margin(proofs, busy_s, squares, _LEVEL_SHARED)
     step_s = over_s / _BLOCKS
-    edges = [_at(done, last.busy_sum_s - i * step_s) for i in range(_BLOCKS, 0, -1)] + [last]
+    edges = [_at(done, last.busy_sum_s - i * step_s, start) for i in range(_BLOCKS, 0, -1)] + [last]
     times = []
     for a, b in pairwise(edges):
         made = b.proofs_sum - a.proofs_sum

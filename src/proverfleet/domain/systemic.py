@@ -12,12 +12,16 @@ from dataclasses import dataclass, field
 
 from proverfleet.domain.events import Braked, End, OfferFact, Rent
 from proverfleet.domain.fleet import NS, BrakeState, Fleet, Rental
+from proverfleet.domain.ids import MachineId
 from proverfleet.domain.lifecycle import rank
 from proverfleet.domain.pending import Pending
 
 NAME = "systemic"
-COMMON = ("crashed", "out_of_memory", "stalled", "never_started", "silent")
-"""Verdicts that may have a common cause. A rate, a card that is missing and wrong proofs are a machine's own."""
+COMMON = (
+    "disk_full", "gpu_lost", "gpu_hang", "gpu_error", "kernel_oom", "gpu_oom", "exit_code", "signal", "bench_error",
+    "prover_error", "image_error", "loading_stuck", "no_agent", "agent_silent", "no_progress", "corrupt_params",
+)
+"""Cause words that may be common to many. A rate, a card that is missing and wrong proofs are a machine's own."""
 
 
 @dataclass(slots=True)
@@ -67,7 +71,7 @@ def check(fleet: Fleet, pending: Pending) -> list[Braked]:
 def held(fleet: Fleet, pending: Pending, rental: Rental, end: End) -> End | str | None:
     """What becomes of an end under the brakes: None goes as it is, a text holds it, an End replaces it."""
     key = str(end.evidence.get("fingerprint", ""))
-    if end.verdict not in COMMON or key not in covered(fleet, pending):
+    if end.cause not in COMMON or key not in covered(fleet, pending):
         return None
     held_s = (fleet.heard_ns - rental.progress_heard_ns) / NS
     if held_s < fleet.policy.systemic_hold_s:
@@ -122,16 +126,39 @@ def _last_try_ns(fleet: Fleet, brake: BrakeState) -> int:
     return last
 
 
+def suspected(fleet: Fleet, key: str, machine: MachineId) -> bool:
+    """Did a machine of another host fail alike within 24 h, and has nothing got past that stage since?
+
+    Too little for a brake, and enough not to list a machine for it (INV-7)."""
+    if _word(key) not in COMMON:
+        return False
+    since = fleet.heard_ns - int(fleet.policy.soft_window_s * NS)
+    own = {f.host_id for f in fleet.failures if f.machine_id == machine}
+    own |= {r.host_id for r in fleet.rentals.values() if r.machine_id == machine}
+    others = [f for f in fleet.failures if f.fingerprint == key and f.heard_ns >= since and f.host_id not in own]
+    if not others:
+        return False
+    first, stage = min(f.heard_ns for f in others), key.split("|", 1)[0]
+    return not any(t >= first and rank(stage) < rank(s) < rank("draining") for r in fleet.rentals.values()
+                   for s, t in r.stage_heard_ns.items() if r.image == others[0].image)
+
+
+def _word(key: str) -> str:
+    """The cause word of a fingerprint."""
+    parts = key.split("|")
+    return parts[2] if len(parts) > 2 else ""
+
+
 def _spreads(fleet: Fleet, pending: Pending) -> dict[str, Spread]:
     """Failures of the last two hours, the ends that rules ask for, and exits that wait for a retry, by fingerprint."""
     out: dict[str, Spread] = {}
     since = fleet.heard_ns - int(fleet.policy.systemic_window_s * NS)
     for failure in fleet.failures:
-        if failure.heard_ns >= since:
+        if failure.heard_ns >= since and _word(failure.fingerprint) in COMMON:
             out.setdefault(failure.fingerprint, Spread()).add(
                 failure.machine_id, failure.host_id, failure.card, failure.image)
     for rental, end in pending.candidates:
-        if end.verdict in COMMON:
+        if end.cause in COMMON:
             out.setdefault(str(end.evidence["fingerprint"]), Spread()).add(
                 rental.machine_id, rental.host_id, rental.gpu_name, rental.image)
     return out

@@ -126,7 +126,7 @@ def test_nothing_left_and_endless_callbacks_are_named() -> None:
     with pytest.raises(Deadlock, match="the-one-that-waits"):
         loop.run_until(NS)
     task.cancel()
-    loop._drain(0)
+    loop.run_until(0)
 
     loop = VirtualLoop()
 

@@ -7,7 +7,7 @@ Common causes, our own sizing, refusals and market ends are no strikes (INV-7).
 
 from __future__ import annotations
 
-from proverfleet.domain import reputation
+from proverfleet.domain import reputation, systemic
 from proverfleet.domain.events import Blacklisted, End, Struck
 from proverfleet.domain.fleet import Fleet, Rental
 from proverfleet.domain.pending import Pending, end
@@ -36,6 +36,8 @@ def strikes(fleet: Fleet, pending: Pending) -> list[Struck | Blacklisted]:
         struck = Struck(RULE, machine, said.intent, kind == "hard", str(said.evidence["fingerprint"]), said.reason)
         out.append(struck)
         why = reputation.must_list(fleet, struck)
+        if why and not struck.hard and systemic.suspected(fleet, struck.fingerprint, machine):
+            continue
         if why and not reputation.is_listed(fleet, machine):
             until_ns = fleet.wall_ns + int(fleet.policy.blacklist_days * DAY_NS)
             out.append(Blacklisted(RULE, machine, why, until_ns, False))

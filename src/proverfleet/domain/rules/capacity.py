@@ -48,7 +48,7 @@ def count(fleet: Fleet, pending: Pending) -> Count:
             out.leaving += paid
             if paid and rental.in_doubt:
                 out.slots[rental.slot] = out.slots.get(rental.slot, 0) + 1
-        elif rental.suspect or rental.draining:
+        elif rental.suspect or rental.draining or rental.stage == "draining":
             continue
         elif is_overdue(fleet, rental):
             out.overdue.setdefault(rental.slot, []).append(rental)
@@ -72,8 +72,9 @@ def _still_paid(fleet: Fleet, rental: Rental) -> bool:
 
 
 def is_overdue(fleet: Fleet, rental: Rental) -> bool:
-    """Has its image been coming for 25 min? Only storage is billed, so it may go on beside a spare."""
-    if rental.stage != "loading" or rental.order:
+    """Has its image been coming for 25 min? Only storage is billed, so it may go on beside a spare; no longer once the
+    market says that it runs (perhaps it only cannot reach us)."""
+    if rental.stage != "loading" or rental.order or rental.running_listed_ns is not None:
         return False
     return rental.observed_ns.get("loading", 0) >= int(fleet.policy.loading_spare_after_s * NS)
 

@@ -23,17 +23,19 @@ def check(fleet: Fleet, pending: Pending) -> list[End | Marked | Directed]:
         return []
     counts = count(fleet, pending)
     here = [r for r in counts.counting if r.absent_listings == 0]
-    surplus = len(here) - fleet.target
+    own = [r for r in here if not r.order]
+    # A deploy order fills a free place of the target; one beyond it drives nobody out.
+    surplus = len(own) - fleet.target
     # A pull that is overdue becomes surplus once its spare earns.
     late = [r for rentals in counts.overdue.values() for r in rentals
             if any(o.slot == r.slot and o.stage == "active" for o in here)]
-    victims = [r for r in here if not r.order and r.contract_id is not None]
+    victims = [r for r in own if r.contract_id is not None]
     out: list[End | Marked | Directed] = []
     if surplus > 0:
         victims.sort(key=lambda r: order_of(fleet, r))
         for rental in victims[:surplus]:
-            out += leave(fleet, pending, rental, RULE, "target_lowered", f"{len(here)} rentals, target {fleet.target}")
-    elif surplus == 0:
+            out += leave(fleet, pending, rental, RULE, "target_lowered", f"{len(own)} rentals, target {fleet.target}")
+    elif len(here) >= fleet.target:
         for rental in late:
             out += leave(fleet, pending, rental, RULE, "target_lowered", "its slot's spare earns by now")
     return out
@@ -67,9 +69,9 @@ def leave(fleet: Fleet, pending: Pending, rental: Rental, rule: str, cause: str,
 
 def finish(fleet: Fleet, rental: Rental, pending: Pending) -> End | None:
     """Ends a drained rental: its agent stopped with nothing in flight, or 15 min have passed."""
-    if not rental.draining:
-        return None
-    since = rental.drain_heard_ns if rental.drain_heard_ns is not None else fleet.heard_ns
+    since = rental.drain_heard_ns
+    if since is None:  # its agent drains by an order that we have no record of (a restored database)
+        since = rental.stage_heard_ns.get("draining", fleet.heard_ns)
     age_s = (fleet.heard_ns - since) / NS
     stopped = rental.last is not None and rental.last.stage == "stopped"
     if not stopped and not evidence.ripe(age_s, fleet.policy.drain_s):

@@ -14,7 +14,8 @@ from proverfleet.domain.fleet import Fleet, Rental
 from proverfleet.domain.pending import Pending, channel_silent, end, minutes
 
 RULE = "loading"
-OUR_IMAGE = ("manifest", "pull access denied", "repository does not exist", "unauthorized")
+THE_HOSTS = ("no space left", "oci runtime")
+"""Errors of the host's own; a container that ends, or an image that cannot be had, is our program and our image."""
 
 
 def check(fleet: Fleet, rental: Rental, pending: Pending) -> End | None:
@@ -53,8 +54,8 @@ def _broken(fleet: Fleet, rental: Rental, pending: Pending) -> End | None:
     if row is None or not channel_silent(fleet, rental):
         return None
     text = (row.status_msg or "").lower()
-    ours = any(word in text for word in OUR_IMAGE)
+    theirs = any(word in text for word in THE_HOSTS)
     cause = "disk_full" if "no space left" in text else "image_error"
     reason = f"the market says {row.actual_status} on {rental.bad_status_beats} beats ({cause}): it cannot start"
-    return end(rental, RULE, "never_started", cause, reason, "us" if ours else "machine",
+    return end(rental, RULE, "never_started", cause, reason, "machine" if theirs else "us",
                beats=rental.bad_status_beats, actual_status=row.actual_status)

@@ -86,6 +86,9 @@ def test_one_spare_for_an_overdue_pull():
     assert rents(searched(late, target=1))[0] == []
     late.observed_ns["loading"] = 1500 * NS
     assert [r.slot for r in rents(searched(late, target=1))[0]] == [0]
+    late.running_listed_ns = NOW_NS
+    assert rents(searched(late, target=1))[0] == []
+    late.running_listed_ns = None
     spare = rental(2, "loading", slot=0)
     spare.observed_ns["loading"] = 60 * NS
     assert rents(searched(late, spare, target=1))[0] == []

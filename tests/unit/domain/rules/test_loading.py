@@ -50,7 +50,8 @@ def test_never_once_it_runs_or_somebody_said_hello():
 
 
 @pytest.mark.parametrize(("text", "cause", "blame"), [
-    ("exited with code 1", "image_error", "machine"),
+    ("exited with code 1", "image_error", "us"),
+    ("OCI runtime create failed", "image_error", "machine"),
     ("Error response from daemon: manifest unknown", "image_error", "us"),
     ("no space left on device", "disk_full", "machine"),
 ])
