@@ -187,22 +187,19 @@ def invoke(args: Sequence[str]) -> int:
     args = list(args) or ["--help"]
     name = f"sim {args[0]}" if args[0] in command.commands else "sim"
     try:
-        code = command.main(args, prog_name="sim", standalone_mode=False)
-        return int(code or 0)
+        code = int(command.main(args, prog_name="sim", standalone_mode=False) or 0)
     except TyperException as error:
         text = error.format_message() if hasattr(error, "format_message") else str(error)
         return complain(name, f"{text.strip().rstrip('.')}; see `{name} --help`")
     except KeyboardInterrupt:
-        print(f"{name}: interrupted", file=sys.stderr)
-        return INTERRUPTED
-    except BrokenPipeError:
-        # Whoever read us has enough (`| head`). Python would complain at exit when it flushes the dead pipe.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return OK
+        code = INTERRUPTED
     except Exception as error:
         if isinstance(error, wrong_uses()):
             return complain(name, str(error))
         raise
+    if code == INTERRUPTED:  # Typer turns Ctrl-C into this code and says nothing
+        print(f"{name}: interrupted", file=sys.stderr)
+    return code
 
 
 def complain(name: str, text: str) -> int:

@@ -177,6 +177,10 @@ def diff(a: Path, b: Path) -> int:
     if text is None:
         out().print(f"[green]the same[/]: {len(first.lines):,} events")
         return OK
+    for key in ("scenario", "seed", "adapter", "policy", "rules", "scenario_sha256"):
+        if first.header.get(key) != second.header.get(key):
+            out().print(f"other runs: {key} {_short(first.header.get(key))} | {_short(second.header.get(key))}",
+                        markup=False, soft_wrap=True)
     out().print(text, markup=False, soft_wrap=True)
     return FAILED
 

@@ -98,7 +98,9 @@ class _Stretch:
 
 
 class WallClock:
-    """Turns the controller's wall-clock labels back into s of the run: its clock may have been stepped by a fault."""
+    """Turns the controller's wall-clock labels back into s of the run: its clock may have been stepped by a fault.
+
+    After a step back a label may mean two moments; ``after`` (s) tells which, by what is known to have come before."""
 
     def __init__(self, run: RunResult) -> None:
         self._start = run.truth.start_wall_ns
@@ -111,13 +113,14 @@ class WallClock:
                 start, offset = fired.start, offset + int(float(by_index[fired.index].params["by_s"]) * NS)
         self._stretches.append(_Stretch(start, run.truth.end, offset))
 
-    def s(self, wall_ns: int | None) -> float | None:
+    def s(self, wall_ns: int | None, after: float | None = None) -> float | None:
         """s since the start; None stays None."""
         if wall_ns is None:
             return None
+        least = 0 if after is None else int((after - 1) * NS)
         for stretch in self._stretches:
             t = wall_ns - self._start - stretch.offset
-            if stretch.start <= t <= stretch.end:
+            if max(stretch.start, least) <= t <= stretch.end:
                 return _s(t)
         return _s(wall_ns - self._start - self._stretches[-1].offset)
 
@@ -155,6 +158,11 @@ def _rental(r: Rental, run: RunResult, clock: WallClock, killed: list[int], deci
             sent: int | None) -> dict[str, Any]:
     last = r.last
     truth = run.truth.contracts.get(int(r.contract_id)) if r.contract_id is not None else None
+    created = _s(sent) if sent is not None else clock.s(r.stage_wall_ns.get("requested"))
+    stages, after = {}, created
+    for stage, wall in r.stage_wall_ns.items():
+        stages[stage] = after = created if stage == "requested" else clock.s(wall, after)
+    ended = _s(decided) if decided is not None else clock.s(r.decided_wall_ns, created)
     reached = max((rank(s) for s in r.stage_wall_ns if s not in ("destroying", "gone")), default=0)
     return {
         "intent": str(r.intent),
@@ -172,10 +180,10 @@ def _rental(r: Rental, run: RunResult, clock: WallClock, killed: list[int], deci
         "attempts": last.attempt + 1 if last is not None and reached >= rank("benchmark") else 0,
         "proofs": last.proofs_accepted if last is not None else 0,
         "cost_usd": round(truth.paid_usd, 4) if truth is not None else 0.0,
-        "created_s": _s(sent) if sent is not None else clock.s(r.stage_wall_ns.get("requested")),
-        "decided_s": _s(decided) if decided is not None else clock.s(r.decided_wall_ns),
-        "ended_s": clock.s(r.ended_wall_ns),
-        "stages_s": {stage: clock.s(wall) for stage, wall in r.stage_wall_ns.items()},
+        "created_s": created,
+        "decided_s": ended,
+        "ended_s": clock.s(r.ended_wall_ns, ended),
+        "stages_s": stages,
         "observed_s": {stage: round(ns / NS, 3) for stage, ns in r.observed_ns.items()},
         "restarts": {
             "agent": last.restarts_agent if last is not None else 0,

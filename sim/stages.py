@@ -1,7 +1,8 @@
 """Where a rental's stages begin, for the world's marks: at the calls by which its agent begins them.
 
-``params``: the first fetch is asked for; ``warmup``, ``batch``, ``active``, ``draining``: the prover is asked for it;
-``registered``: the first report was served. A retry reaches its marks again.
+``params``: the first fetch is asked for; ``warmup``, ``batch``, ``active``: the prover is asked for it; ``draining``:
+the agent notes down that it drains (a prover is also drained to change its size); ``registered``: the first report was
+served. A retry reaches its marks again.
 Out of scope: requested, created, destroying, gone (the market's), running (the container's).
 """
 
@@ -20,7 +21,7 @@ LATER = STAGES[STAGES.index("registered") + 1 : STAGES.index("destroying")]
 class StagedProver:
     """The Prover port of a container, with marks."""
 
-    __slots__ = ("_container", "has_pce_cache", "start", "status", "stop")
+    __slots__ = ("_container", "drain", "has_pce_cache", "start", "status", "stop")
 
     def __init__(self, container: Container) -> None:
         self._container = container
@@ -28,6 +29,7 @@ class StagedProver:
         # Passed on as they are: status is asked twice a minute by every agent, and a wrapper would cost more than it.
         self.start: Any = prover.start
         self.stop: Any = prover.stop
+        self.drain: Any = prover.drain
         self.status: Any = prover.status
         self.has_pce_cache: Any = prover.has_pce_cache
 
@@ -42,10 +44,6 @@ class StagedProver:
     async def work(self) -> None:
         await self._container.prover.work()
         self._mark("active")
-
-    async def drain(self) -> None:
-        await self._container.prover.drain()
-        self._mark("draining")
 
     def _mark(self, name: str) -> None:
         self._container.world.mark(name, self._container.contract_id)
@@ -65,6 +63,28 @@ class StagedParams:
         await container.params.fetch()
         if "params" not in container.truth.marks:
             container.world.mark("params", container.contract_id)
+
+
+class StagedState:
+    """The StateFile port: a small file on the container's disk, with the mark of the stage that no port begins."""
+
+    __slots__ = ("_container", "_stage")
+
+    def __init__(self, container: Container) -> None:
+        self._container = container
+        self._stage = (container.disk.get("agent") or {}).get("stage")
+
+    def load(self) -> dict[str, Any] | None:
+        found: dict[str, Any] | None = self._container.disk.get("agent")
+        return dict(found) if found is not None else None
+
+    def save(self, data: dict[str, Any]) -> None:
+        self._container.disk["agent"] = dict(data)
+        stage = data.get("stage")
+        if stage != self._stage:
+            self._stage = stage
+            if stage == "draining":
+                self._container.world.mark("draining", self._container.contract_id)
 
 
 def registered(container: Container) -> None:

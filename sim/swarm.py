@@ -71,11 +71,13 @@ def _machines(stream: random.Random, scenario: Scenario, deploys: int) -> list[M
         if i < good:
             machine.inet_down_mbps = max(machine.inet_down_mbps, 400.0)
             machine.ram_gib = max(machine.ram_gib, 256.0)
-        else:
-            _make_odd(stream, machine)
+        elif stream.random() < 2 * SHARED_SHARE:
+            machine.gpu_frac, machine.gpus = stream.choice((0.25, 0.5)), 1
         _price(machine, factor, target_usd)
         if stream.random() < KNOWN_SHARE:
             machine.known_rate_proofs_per_hour = round(best_rate(machine) * stream.uniform(0.92, 1.08), 1)
+        if i >= good and stream.random() < 2 * BAD_SHARE:
+            _make_odd(stream, machine)
         out.append(machine)
     stream.shuffle(out)
     return out
@@ -99,21 +101,18 @@ def _price(machine: MachineSpec, factor: float, target_usd: float) -> None:
 
 
 def _make_odd(stream: random.Random, machine: MachineSpec) -> None:
-    if stream.random() < 2 * SHARED_SHARE:
-        machine.gpu_frac = stream.choice((0.25, 0.5))
-        machine.gpus = 1
-    if stream.random() < 2 * BAD_SHARE:
-        what = stream.choice(("no card", "other card", "half the memory", "old daemon", "wrong size first"))
-        if what == "no card":
-            machine.gpu_actual = []
-        elif what == "other card":
-            machine.gpu_actual = ["GTX 1660"] * machine.gpus
-        elif what == "half the memory":
-            machine.cgroup_gib = machine.ram_gib / 2
-        elif what == "old daemon":
-            machine.daemon = "old"
-        else:
-            machine.first_sizing = {"partition_workers": 18, "concurrency": 3}
+    """Priced as it was offered, and then it is something else."""
+    what = stream.choice(("no card", "other card", "half the memory", "old daemon", "wrong size first"))
+    if what == "no card":
+        machine.gpu_actual = []
+    elif what == "other card":
+        machine.gpu_actual = ["GTX 1660"] * machine.gpus
+    elif what == "half the memory":
+        machine.cgroup_gib = machine.ram_gib / 2
+    elif what == "old daemon":
+        machine.daemon = "old"
+    else:
+        machine.first_sizing = {"partition_workers": 18, "concurrency": 3}
 
 
 # ---------------------------------------------------------------- policy and operator

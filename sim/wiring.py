@@ -25,15 +25,15 @@ from sim.faults.market_faults import market_faults
 from sim.faults.operator_faults import operator_faults
 from sim.faults.params_faults import params_faults
 from sim.faults.prover_faults import prover_faults
-from sim.faults.store import Database, FaultStore
+from sim.faults.store import Database, FaultStore, remember
 from sim.faults.tunnel_faults import tunnel_faults
 from sim.faults.work_faults import work_faults
 from sim.host import Host
 from sim.journal import RunJournal
 from sim.legacy.brain import LegacyBrain
 from sim.legacy.entrypoint import LegacyEntrypoint
-from sim.lines import Darkness, Lines
 from sim.legacy.rules import Limits
+from sim.lines import Darkness, Lines
 from sim.loop import NS
 from sim.market import SimMarket
 from sim.net import LINK
@@ -44,7 +44,7 @@ from sim.ports.probe import DirectProbe
 from sim.ports.work import DirectWork, WorkPool
 from sim.process import Process
 from sim.spec import DeploySpec, Scenario
-from sim.stages import StagedParams, StagedProver
+from sim.stages import StagedParams, StagedProver, StagedState
 from sim.streams import StreamEntropy
 from sim.supervisor import Supervised
 from sim.truth import OrderTruth
@@ -87,22 +87,6 @@ class _NoNotifier:
 
     async def alert(self, name: str, text: str, machine_id: int | None) -> None:
         return None
-
-
-class _DiskState:
-    """The StateFile port: a small file on the container's disk."""
-
-    __slots__ = ("_disk",)
-
-    def __init__(self, disk: dict[str, Any]) -> None:
-        self._disk = disk
-
-    def load(self) -> dict[str, Any] | None:
-        found: dict[str, Any] | None = self._disk.get("agent")
-        return dict(found) if found is not None else None
-
-    def save(self, data: dict[str, Any]) -> None:
-        self._disk["agent"] = dict(data)
 
 
 @dataclass(slots=True)
@@ -271,7 +255,7 @@ class Wired:
         ports = AgentPorts(
             prover=StagedProver(container), params=StagedParams(container), sensors=container.sensors,
             tunnel=DirectTunnel(world, process, container), link=DirectLink(world, process, container),
-            state=_DiskState(container.disk), own_contract=DirectOwnContract(world, process, container),
+            state=StagedState(container), own_contract=DirectOwnContract(world, process, container),
             clock=process.clock, entropy=StreamEntropy(world.streams.get(process.name)),
         )
         await self.parts.agent(ports, identity_from(env), settings).run()
@@ -360,8 +344,9 @@ def build(
         database.keep_backups()
     for number, spec in enumerate(scenario.deploy):
         world.loop.at(round(spec.at_s * NS), lambda n=number, s=spec: wired.deploy(n, s))  # type: ignore[misc]
+    remember(world, database, settings.image)
     world.faults.start()
-    wired.supervised.start()
+    world.loop.at(0, wired.supervised.start)  # after the faults of that instant: a crash point may be in its boot
     return wired
 
 

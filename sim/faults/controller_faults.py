@@ -2,7 +2,7 @@
 
 In scope: crashes at a named point or at a time, clean restarts, cut-off, suspension, clocks, a database that is locked,
 full or restored, an upgrade, a second instance. Out of scope: a controller that lies, a database edited by hand.
-``controller.offline`` has no code here: the network asks whether it is on (sim/net.py).
+``controller.offline`` only has to be on: the network asks for it (sim/net.py).
 """
 
 from __future__ import annotations
@@ -74,7 +74,11 @@ def controller_faults(world: World, place: ControllerPlace) -> dict[str, Apply]:
 
         return away
 
+    def offline(spec: FaultSpec, machine_id: int | None) -> Undo:
+        return lambda: None
+
     table: dict[str, Apply] = {
+        "controller.offline": offline,
         "controller.crash": crash,
         "controller.restart": restart,
         "controller.suspend": suspend,

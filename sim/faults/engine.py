@@ -2,7 +2,7 @@
 
 Two sorts. A kind with a registered ``apply`` happens by itself: the engine calls it, and its undo when ``for`` is over.
 A kind without one acts on calls and messages: whoever serves those asks :meth:`FaultEngine.active` and reports a hit
-with :meth:`FaultEngine.consume`. All that is random was drawn before the run (sim/scenario.py); the engine draws nothing.
+with :meth:`FaultEngine.consume`. All that is random was drawn before the run (sim/scenario.py).
 """
 
 from __future__ import annotations

@@ -9,7 +9,9 @@ from __future__ import annotations
 import sqlite3
 from typing import TYPE_CHECKING
 
+from proverfleet.controller.journal import encode
 from proverfleet.controller.store import SqliteStore
+from proverfleet.domain.events import Event, Ordered
 from proverfleet.errors import StoreFull, StoreLocked
 from sim.loop import NS
 from sim.spec import FaultSpec
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 OLD_S = 600.0  # reads "old": what was stored this long ago
 BACKUP_EVERY_S = 600.0
+KNOWN_PROOFS = 100  # behind a rate that is known beforehand
 
 
 class Database:
@@ -140,3 +143,19 @@ class FaultStore:
         if how == "old":
             return self._base.seq_at(self._process.loop.now_ns - round(OLD_S * NS))
         return None
+
+
+def remember(world: World, database: Database, image: str) -> None:
+    """Writes what reputation knows before the run (``known_rate_proofs_per_hour``) where a fleet that was there before
+    would have left it: in the store, as orders that stand before the first start."""
+    seq, wall_ns = 0, world.truth.start_wall_ns
+    for m in world.scenario.machines:
+        if m.known_rate_proofs_per_hour is None:
+            continue
+        seq += 1
+        line = encode(Event(seq, wall_ns, Ordered("history", {
+            "machine_id": m.id, "gpu_name": m.gpu, "num_gpus": m.gpus, "gpu_frac": m.gpu_frac, "image": image,
+            "rate_proofs_per_hour": m.known_rate_proofs_per_hour, "proofs": KNOWN_PROOFS,
+        })))
+        database.db.execute("INSERT INTO events VALUES (?, ?)", (seq, line))
+        world.journal.controller(0, "controller", line)

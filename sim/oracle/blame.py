@@ -31,7 +31,7 @@ def _unfair(v: View, entry: ListEntryTruth) -> str:
     for c in rentals:
         if _machine_is_bad(v, c, entry.at):
             return ""
-        if any(f.blame == "machine" for f in v.fired_on(c, "", c.created, entry.at) if f.machine_id == c.machine_id):
+        if any(f.blame == "machine" for f in v.fired_on(c, "", c.created, entry.at)):
             return ""
     fired = {f.kind for c in rentals for f in v.fired_on(c, "", c.created, entry.at)}
     common = sorted(kind for kind in fired if kind.startswith(COMMON))

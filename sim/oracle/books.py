@@ -116,9 +116,13 @@ def _over_renting(v: View, out: Findings) -> None:
 
 
 def _wanted(v: View, t: int) -> float:
-    """The target (the higher one while a change is younger than 3 min) and the deploy orders given."""
-    target = max(v.truth.target.at(t), v.truth.target.at(max(0, t - 3 * MINUTE)))
-    return target + sum(1 for d in v.scenario.deploy if d.at_s * NS <= t)
+    """What the operator wants (the higher number while a change is younger than 3 min); a deploy order that comes on
+    top of a full target is one more until the surplus has drained (at most 15 min, and two beats)."""
+    wanted = max(v.wanted(t), v.wanted(max(0, t - 3 * MINUTE)))
+    if v.scenario.target:
+        ordered = {d.machine for d in v.scenario.deploy if d.at_s * NS <= t}
+        wanted += sum(1 for c in v.ours if c.machine_id in ordered and t - 30 * MINUTE <= c.created <= t)
+    return wanted
 
 
 def _does_not_count(v: View, c: ContractTruth, t: int) -> bool:

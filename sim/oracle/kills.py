@@ -50,7 +50,7 @@ def _asked_for(v: View, c: ContractTruth, t: int) -> bool:
         if order.at <= t and order.machine_id == c.machine_id:
             if order.what == "kill" and order.at >= c.created:
                 return True
-            if order.what == "blacklist" and order.value == "evict":
+            if order.what == "blacklist" and order.value is True:
                 return True
     return _cap_broken(v, t) or _setup_too_dear(v, c, t)
 
@@ -156,13 +156,13 @@ def _surplus_contract(v: View, c: ContractTruth, t: int) -> bool:
 
 def _for_target(v: View, c: ContractTruth, at: int) -> str:
     """"right": a lower target asked for it and no proof was lost that could have finished; a text: it was; "": no."""
-    wanted = v.truth.target.at(at) + sum(1 for d in v.scenario.deploy if d.at_s * NS <= at)
     alive = [o for o in v.ours if o.created <= at and (o.gone is None or o.gone > at)
              and not any(call.sent < at for call in v.destroys.get(o.contract_id, ()))]
-    if len(alive) <= wanted:
+    if len(alive) <= v.wanted(at):
         return ""
     limit = min(int(2 * c.proof_s * NS), int(v.number("drain_s", 900) * NS))
     drained = mark_at(c, "draining")
-    if c.in_flight.last_on(at) == at and (drained is None or at - drained < limit - 5 * NS):
+    earning = phase(c, at) == "active" and c.in_flight.last_on(at) == at
+    if earning and (drained is None or at - drained < limit - 5 * NS):
         return "ended for a lower target while a proof in flight could still have finished"
     return "right"

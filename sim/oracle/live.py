@@ -46,19 +46,27 @@ def _must_end(v: View, c: ContractTruth, now: int) -> bool:
 
 
 def _recoverable(v: View, target: int, productive: int) -> bool:
-    """Enough machines, rented or not, on which a rental can succeed as things stand now."""
+    """Enough machines, rented or not, on which a rental can succeed as things stand now, within the money caps."""
     listed = {e.machine_id for e in v.truth.listed} | {
         o.machine_id for o in v.truth.orders if o.what == "blacklist" and o.machine_id is not None}
-    good = 0
-    held = {c.machine_id for c in v.ours if c.gone is None and mark_at(c, "active") is not None}
+    alive = [c for c in v.ours if c.gone is None]
+    held = {c.machine_id for c in alive if mark_at(c, "active") is not None}
+    good: list[float] = []
     for m in v.scenario.machines:
         steps = v.truth.potential.get(m.id)
         floor = v.scenario.min_rate_for(m.price_usd_per_hour, None)
         if steps is None or not m.works or m.id in listed or m.id in held:
             continue
         if steps.at(v.now) >= 1.1 * floor and m.gpu_frac >= 1 and not _hindered(v, m.id):
-            good += 1
-    return productive + good >= target
+            good.append(m.price_usd_per_hour)
+    spend = sum(c.price.at(v.now) or c.price_usd_per_hour for c in alive)
+    cap, day_cap = v.number("cap_usd_per_hour", 0), v.number("cap_usd_per_day", 0)
+    for price in sorted(good):
+        spend += price
+        if (cap and spend > cap) or (day_cap and spend * 24 > day_cap) or v.truth.credit.at(v.now) <= 2 * spend:
+            break
+        productive += 1
+    return productive >= target
 
 
 def _hindered(v: View, machine_id: int) -> bool:

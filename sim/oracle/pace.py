@@ -85,8 +85,10 @@ def _idle(v: View, c: ContractTruth, out: Findings) -> None:
             limit = max(limit, 45 * MINUTE)
         allowed = limit + 10 * MINUTE + _excused(v, c, a, b)
         paid = b - a - c.host_offline.total(a, b)
-        if phase(c, a) == "active":
-            paid -= max(0, b - a - c.work_available.total(a, b))
+        earns = next((m for m in c.marks.get("active", ()) if m <= b), None)
+        if earns is not None:  # without tasks nothing is owed
+            start = max(a, earns)
+            paid -= max(0, b - start - c.work_available.total(start, b))
         if paid > allowed:
             text = f"paid {paid / MINUTE:.0f} min without a unit of work in {phase(c, a)}"
             out.add("INV-11", a + allowed, c, f"{text}, {allowed / MINUTE:.0f} allowed")
@@ -119,12 +121,23 @@ def _excused(v: View, c: ContractTruth, a: int, b: int) -> int:
 
 
 def _common_cause(v: View, a: int, b: int) -> bool:
-    """Three machines of two hosts failed in the same way within 2 h: a brake may hold what failed for 60 min."""
+    """Three machines of two hosts failed, or stood still, in the same way within 2 h: a brake may hold them 60 min."""
     for kind in ("oom", "crash", "bench_error", "gpu", "params"):
-        failed = {c.machine_id: c.host_id for c in v.ours for e in c.exits if e.kind == kind and a - 2 * HOUR <= e.at <= b}
-        if len(failed) >= 3 and len(set(failed.values())) >= 2:
+        hit = {c.machine_id: c.host_id for c in v.ours for e in c.exits if e.kind == kind and a - 2 * HOUR <= e.at <= b}
+        if _common(hit):
             return True
-    return False
+    still: dict[int, int] = {}
+    for c in v.ours:
+        last = c.progress.last_on(b)
+        end = c.gone if c.gone is not None and c.gone < b else b
+        if end > a and end - (last if last is not None else c.created) > 20 * MINUTE:
+            still[c.machine_id] = c.host_id
+    return _common(still)
+
+
+def _common(hit: dict[int, int]) -> bool:
+    """machine -> host: enough of both to be a cause that they share?"""
+    return len(hit) >= 3 and len(set(hit.values())) >= 2
 
 
 def _slow_kept(v: View, c: ContractTruth, out: Findings) -> None:

@@ -59,6 +59,12 @@ class View:
         price = c.price.at(at) or c.price_usd_per_hour
         return self.scenario.min_rate_for(price, self.explicit.get(c.machine_id))
 
+    def wanted(self, at: int) -> float:
+        """Contracts that the operator wants: the target, which deploy orders count towards; the orders alone where the
+        scenario has no target (contracts.md section 1)."""
+        given = sum(1 for d in self.scenario.deploy if d.at_s * NS <= at)
+        return max(self.truth.target.at(at), given) if self.scenario.target else given
+
     def fired(self, prefix: str, start: int, end: int) -> list[FiredTruth]:
         """Faults whose kind starts with ``prefix`` and that were on at any time in [start, end]."""
         return [f for f in self.truth.fired

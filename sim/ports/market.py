@@ -1,4 +1,4 @@
-"""The Market port of one controller process, onto the simulated market. Each request draws its latency (a page is one)."""
+"""The Market port of one controller process, onto the simulated market. Each page of a listing is a request."""
 
 from __future__ import annotations
 

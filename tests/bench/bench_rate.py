@@ -1,6 +1,6 @@
 """How often the rate rule condemns a machine that is fast enough, and how soon it finds one that is not.
 
-Synthetic rentals with a true mean between 1.00 and 1.05 x min_rate are looked at after every proof: of their batch, then
+Synthetic rentals with a true mean between 1.00 and 1.05 x min_rate are looked at after every proof: of their batch, and
 of half a day of earning (two days where the machine is shared), with proof noise of 1.3 to 4 % and episodes on:
 throttling (x 0.7 for 20 min) on whole machines, neighbours (x 0.6 to 0.9 for 10 to 40 min) on shared ones. The mean is
 held at its value *with* the episodes.
@@ -133,7 +133,8 @@ def power(rentals: int, ratio: float, shared: bool, episodes: bool, seed: int) -
             found += 1
             batch += window[1] <= life.proofs[POLICY.batch_proofs - 1]
     kind = "shared" if shared else "whole"
-    print(f"{kind:>7} {rentals:>8} {ratio:>7.2f} {'on' if episodes else 'off':>9} {found / rentals:>17.1%} {batch / rentals:>9.1%}")
+    on = "on" if episodes else "off"
+    print(f"{kind:>7} {rentals:>8} {ratio:>7.2f} {on:>9} {found / rentals:>17.1%} {batch / rentals:>9.1%}")
 
 
 def main() -> None:

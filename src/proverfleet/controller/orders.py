@@ -107,6 +107,20 @@ def _clear_systemic(fleet: Fleet, args: dict[str, Any], fresh_id: Callable[[], s
     return {}
 
 
+def _history(fleet: Fleet, args: dict[str, Any], fresh_id: Callable[[], str]) -> dict[str, Any]:
+    """A rate that was measured elsewhere (an older fleet, another manager): what offers are ranked by."""
+    names = ("machine_id", "gpu_name", "num_gpus", "gpu_frac", "image", "rate_proofs_per_hour", "proofs")
+    _only(args, "history", names)
+    out: dict[str, Any] = {"machine_id": _machine(args, "history")}
+    for name in ("gpu_name", "image"):
+        if not isinstance(args.get(name), str) or not args[name]:
+            raise OrderRefused(f"history: {name} must be a text, not {args.get(name)!r}")
+        out[name] = args[name]
+    for name in ("num_gpus", "gpu_frac", "rate_proofs_per_hour", "proofs"):
+        out[name] = _above_zero(args.get(name), f"history: {name}")
+    return out | {name: int(out[name]) for name in ("num_gpus", "proofs")}
+
+
 _CHECKS: dict[str, Callable[[Fleet, dict[str, Any], Callable[[], str]], dict[str, Any]]] = {
     "kill": _kill,
     "deploy": _deploy,
@@ -116,6 +130,7 @@ _CHECKS: dict[str, Callable[[Fleet, dict[str, Any], Callable[[], str]], dict[str
     "policy": _policy,
     "freeze": _freeze,
     "clear_systemic": _clear_systemic,
+    "history": _history,
 }
 
 

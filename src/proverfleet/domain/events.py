@@ -210,7 +210,8 @@ class Ordered(EventBody):
 
     ``what``: deploy {order, machine_id, min_rate?, disk_gb?, bid_usd_per_hour?} | kill {intent, reason} |
     blacklist {machine_id, reason, until_s?, evict} | unblacklist {machine_id} | target {value} | policy {set} |
-    freeze {on} | clear_systemic {}.
+    freeze {on} | clear_systemic {} |
+    history {machine_id, gpu_name, num_gpus, gpu_frac, image, rate_proofs_per_hour, proofs}: a rate measured elsewhere.
     """
 
     KIND = "ordered"

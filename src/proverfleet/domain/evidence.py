@@ -7,9 +7,7 @@ controller could have heard, ``*_listed_ns`` on time in which it also had a whol
 
 from __future__ import annotations
 
-from proverfleet.domain.events import RowFact
 from proverfleet.domain.fleet import NS, Fleet, Rental
-from proverfleet.domain.ids import IntentId, parse_mark
 
 # A report, a beat and the network: work that resumed this recently cannot be known yet (rules.md INV-1).
 KNOWING_S = 150.0
@@ -119,13 +117,3 @@ def setup_forecast_usd(fleet: Fleet, rental: Rental) -> float | None:
         return None
     left_s = max(0, last.bytes_total - newest) / ((newest - oldest) / over_s)
     return rental.cost_usd + left_s / 3600.0 * rental.price_usd_per_hour
-
-
-def marked_rows(fleet: Fleet) -> dict[IntentId, list[RowFact]]:
-    """The rows of the last trusted listing that carry our exact mark, by the intent in it, in the listing's order."""
-    out: dict[IntentId, list[RowFact]] = {}
-    for row in fleet.rows.values():
-        marked = parse_mark(row.label)
-        if marked is not None and marked[0] == fleet.fleet_id:
-            out.setdefault(marked[1], []).append(row)
-    return out

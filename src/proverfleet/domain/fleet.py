@@ -160,6 +160,7 @@ class Rental:
     refused: str = ""
     progress_restarts: int = 0
     oom_at_p: int = 0
+    too_slow_at: list[int] = field(default_factory=list)  # sizes that were measured and left for another one
     failed_at: list[int] = field(default_factory=list)
     cost_usd: float = 0.0
     post_mortem: bool = False

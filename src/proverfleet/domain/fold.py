@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from proverfleet.domain import evidence, fold_decisions, fold_market, fold_reports
+from proverfleet.domain import evidence, fold_decisions, fold_market, fold_reports, reputation
 from proverfleet.domain.events import (
     AccountRead,
     Beat,
@@ -21,7 +21,7 @@ from proverfleet.domain.events import (
     SourceProbed,
     Worked,
 )
-from proverfleet.domain.fleet import NS, Fleet, ListEntry, Order, Rental
+from proverfleet.domain.fleet import NS, Fleet, ListEntry, Measured, Order, Rental
 from proverfleet.domain.ids import IntentId, MachineId
 from proverfleet.domain.policy import Policy
 
@@ -276,9 +276,16 @@ def _clear_systemic(fleet: Fleet, args: dict[str, Any]) -> None:
     fleet.failures.clear()  # else the same failures would put it on again at once
 
 
+def _history(fleet: Fleet, args: dict[str, Any]) -> None:
+    reputation.add_measure(fleet, Measured(
+        MachineId(int(args["machine_id"])), str(args["gpu_name"]), int(args["num_gpus"]), str(args["image"]),
+        float(args["rate_proofs_per_hour"]), 0.0, int(args["proofs"]), float(args["gpu_frac"]), fleet.wall_ns,
+    ))
+
+
 _ORDERS: dict[str, Callable[[Fleet, dict[str, Any]], None]] = {
     "deploy": _deploy, "kill": _kill, "blacklist": _list_machine, "unblacklist": _unlist_machine, "target": _target,
-    "policy": _policy, "freeze": _freeze, "clear_systemic": _clear_systemic,
+    "policy": _policy, "freeze": _freeze, "clear_systemic": _clear_systemic, "history": _history,
 }
 
 _STEPS: dict[type[Any], Callable[[Fleet, Any], None]] = {

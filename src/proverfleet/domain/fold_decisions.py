@@ -297,10 +297,10 @@ def _directed(fleet: Fleet, body: Directed) -> None:
             rental.crash_retries += 1
     elif body.what == "restart_prover":
         rental.restarted_in_place_attempt = last.attempt if last is not None else 0
+    elif body.what == "resize" and last is not None and last.p is not None:
+        rental.too_slow_at.append(last.p)
     elif body.what == "drain" and rental.drain_heard_ns is None:
         rental.drain_heard_ns = fleet.heard_ns
-    elif body.what == "resize":
-        rental.judged = ""  # another size is judged anew
 
 
 def _marked(fleet: Fleet, body: Marked) -> None:

@@ -108,8 +108,6 @@ def _raise_highs(rental: Rental, report: Report) -> None:
     if setup <= rental.setup_high and work <= rental.work_high:
         return
     rental.setup_high, rental.work_high = max(setup, rental.setup_high), max(work, rental.work_high)
-    if report.stage == "hello" and rental.progress_restarts == 0 and rental.last is None:
-        return
     rental.progress_new = True
     rental.progress_starved_s = max(rental.progress_starved_s, report.starved_s)
     rental.progress_restarts = report.restarts_agent + report.restarts_prover + report.restarts_container

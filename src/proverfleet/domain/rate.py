@@ -11,7 +11,7 @@ Where one window does not decide, evidence grows over up to three, and a batch a
 of 0.97 shows only then. The newest window must agree, or a machine that has recovered would pay for its past.
 
 Levels: a batch is looked at about once (2e-5); a rental that earns is looked at every beat for days, which is worth
-some tens of independent looks a day (2e-6); shared ones may err in 1 of 100 (2e-4 a look).
+some tens of independent looks a day (2e-6); shared ones may err in 1 of 100 (1e-3 a look).
 ``tests/bench/bench_rate.py`` measures the sum over all looks.
 """
 
@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from proverfleet.domain.completions import WINDOWS, shared, window_s
-from proverfleet.domain.fleet import BATCH, EARNING, NS, WARMING, Completed, Fleet, Rental
+from proverfleet.domain.fleet import BATCH, EARNING, NS, WARMING, Completed, Rental
 from proverfleet.domain.policy import Policy
 
 RATE_SHOWN_FROM = 5  # counted proofs from which a rate while earning replaces the batch's in what people see
@@ -37,12 +37,12 @@ _BLOCKS = 12
 _CONSUMER_PROOFS = 20
 _CONSUMER_SHARE = 0.9
 
-# One-sided quantiles of Student's t: (degrees of freedom, at 2e-5, at 2e-6, at 2e-4). The last row is the normal's.
+# One-sided quantiles of Student's t: (degrees of freedom, at 2e-5, at 2e-6, at 1e-3). The last row is the normal's.
 _T: tuple[tuple[float, float, float, float], ...] = (
-    (2, 158.11, 500.0, 49.98), (3, 38.03, 81.98, 17.60), (4, 19.60, 34.95, 10.92), (5, 13.50, 21.54, 8.36),
-    (6, 10.67, 15.85, 7.07), (8, 8.10, 11.05, 5.81), (10, 6.94, 9.03, 5.20), (11, 6.57, 8.42, 5.00),
-    (15, 5.73, 7.04, 4.53), (20, 5.24, 6.27, 4.24), (30, 4.81, 5.62, 3.98), (40, 4.62, 5.34, 3.86),
-    (60, 4.43, 5.08, 3.75), (120, 4.27, 4.83, 3.64), (1e9, 4.11, 4.61, 3.54),
+    (2, 158.11, 500.0, 22.33), (3, 38.03, 81.98, 10.21), (4, 19.60, 34.95, 7.17), (5, 13.50, 21.54, 5.89),
+    (6, 10.67, 15.85, 5.21), (8, 8.10, 11.05, 4.50), (10, 6.94, 9.03, 4.14), (11, 6.57, 8.42, 4.02),
+    (15, 5.73, 7.04, 3.73), (20, 5.24, 6.27, 3.55), (30, 4.81, 5.62, 3.39), (40, 4.62, 5.34, 3.31),
+    (60, 4.43, 5.08, 3.23), (120, 4.27, 4.83, 3.16), (1e9, 4.11, 4.61, 3.09),
 )
 _LEVEL_BATCH, _LEVEL_EARNING, _LEVEL_SHARED = 1, 2, 3
 
@@ -64,14 +64,6 @@ class RateView:
     full: bool
     verdict: str
     why: str
-
-
-def view(fleet: Fleet, rental: Rental) -> RateView:
-    """The look that counts now: at the batch until it was judged, at the earning after that."""
-    last = rental.last
-    unjudged = rental.judged in ("", "failed")
-    at_batch = unjudged and last is not None and (last.stage == "batch" or last.bench is not None)
-    return benchmark(rental, fleet.policy) if at_batch else active(rental, fleet.policy)
 
 
 def benchmark(rental: Rental, policy: Policy) -> RateView:
@@ -114,6 +106,8 @@ def active(rental: Rental, policy: Policy) -> RateView:
     done = rental.completed
     if len(done) < 2 or done[-1].phase != EARNING:
         return _none(False, "not two proofs since it began to earn")
+    if rental.last is not None and rental.last.p is not None and rental.last.p != done[-1].p:
+        return _none(False, "runs at another size since its last proof")
     one_s, share, last = window_s(rental, policy), consumer_share(rental), done[-1]
     start = _first_earning(done)
     have_s = last.busy_sum_s - done[start].busy_sum_s

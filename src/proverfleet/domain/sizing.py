@@ -38,6 +38,15 @@ def partitions_for(limit_gib: float, *, cpu_bound: bool = False) -> int:
     return max(1, min(P_MAX, math.floor((USABLE_SHARE * limit_gib - BASE_GIB) / per)))
 
 
+def partitions_for_seen(limit_gib: float, p: int, rss_gib: float | None) -> int:
+    """As :func:`partitions_for`, with what a partition was seen to take at ``p``: ``rss_gib`` at the end of a batch,
+    between 20 and 27.6 GiB a partition. None: it may be the CPU that is the brake, so 20."""
+    per = PER_PARTITION_CPU_BOUND_GIB
+    if rss_gib is not None and p > 0:
+        per = min(PER_PARTITION_GPU_BOUND_GIB, max(per, (rss_gib - BASE_GIB) / p))
+    return max(1, min(P_MAX, math.floor((USABLE_SHARE * limit_gib - BASE_GIB) / per)))
+
+
 def smaller(p: int) -> int:
     """One size down after an out-of-memory: ``p x 0.6`` rounded down, at least 1."""
     return max(1, math.floor(p * SMALLER))

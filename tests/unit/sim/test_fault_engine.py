@@ -126,7 +126,8 @@ def test_what_takes_effect_later_fires_then_and_what_has_none_does_not() -> None
 def test_the_liveness_phase_keeps_only_the_machines_nature() -> None:
     world = world_of(
         FaultSpec("host.slow_disk", machines=[1], always=True), FaultSpec("host.slow_disk", machines=[2]),
-        FaultSpec("market.error", for_s=9999), FaultSpec("host.reboot", at_s=500), FaultSpec("host.reboot", mark="batch"),
+        FaultSpec("market.error", for_s=9999), FaultSpec("host.reboot", at_s=500),
+        FaultSpec("host.reboot", mark="batch"),
     )
     seen, boots = log_of(world, "host.slow_disk"), log_of(world, "host.reboot", undoes=False)
     world.faults.start()

@@ -24,7 +24,8 @@ def world() -> Iterator[World]:
 
 
 def supervised(
-    world: World, main: Callable[[Process], Coroutine[Any, Any, None]], log: list[tuple[str, float]], again: str = "always"
+    world: World, main: Callable[[Process], Coroutine[Any, Any, None]], log: list[tuple[str, float]],
+    again: str = "always",
 ) -> Supervised:
     return Supervised(
         world, "p", world.box("p"), main, again=again,

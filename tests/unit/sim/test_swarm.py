@@ -8,9 +8,10 @@ from itertools import pairwise
 import pytest
 
 from proverfleet.domain.policy import Policy
+from sim.model import best_rate
 from sim.scenario import parse
 from sim.scenario_toml import to_toml
-from sim.spec import Scenario
+from sim.spec import MachineSpec, Scenario
 from sim.swarm import SPARE_GOOD, draw
 
 SEEDS = range(200)
@@ -22,8 +23,12 @@ def worlds() -> list[Scenario]:
 
 
 def factors(world: Scenario) -> list[float]:
-    """True rate over min_rate of each machine."""
-    return [(m.rate_proofs_per_hour or 0.0) / world.min_rate_for(m.price_usd_per_hour, None) for m in world.machines]
+    """True rate over min_rate of each machine that is what its offer says."""
+    return [best_rate(m) / world.min_rate_for(m.price_usd_per_hour, None) for m in honest(world)]
+
+
+def honest(world: Scenario) -> list[MachineSpec]:
+    return [m for m in world.machines if m.gpu_actual is None and m.cgroup_gib is None]
 
 
 def test_the_same_seed_is_the_same_world() -> None:
@@ -46,7 +51,7 @@ def test_every_world_is_long_and_big_enough(worlds: list[Scenario]) -> None:
 
 def test_true_rates(worlds: list[Scenario]) -> None:
     every = [f for world in worlds for f in factors(world)]
-    assert min(every) > 0.48 and max(every) < 2.02
+    assert min(every) > 0.45 and max(every) < 2.1  # prices are rounded to $0.001, min_rate to whole proofs
     near = sum(0.85 <= f <= 1.15 for f in every) / len(every)
     assert 0.3 < near < 0.37
     assert sum(f < 0.85 for f in every) / len(every) > 0.08
@@ -61,7 +66,7 @@ def test_the_median_world_has_three_families_of_faults_on(worlds: list[Scenario]
 def test_worlds_can_recover(worlds: list[Scenario]) -> None:
     """Enough whole machines well above min_rate are left when the faults are off."""
     for world in worlds:
-        good = sum(f >= 1.15 and m.gpu_frac == 1 for f, m in zip(factors(world), world.machines, strict=True))
+        good = sum(f >= 1.15 and m.gpu_frac == 1 for f, m in zip(factors(world), honest(world), strict=True))
         assert good >= world.target + SPARE_GOOD
 
 

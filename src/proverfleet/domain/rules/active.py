@@ -11,7 +11,7 @@ from proverfleet.domain import rate
 from proverfleet.domain.events import Directed, End, Judged, Marked
 from proverfleet.domain.fleet import Fleet, Rental
 from proverfleet.domain.pending import Pending, reports_fresh
-from proverfleet.domain.rules.benchmark import CONDEMNED, larger_size, resize, slow
+from proverfleet.domain.rules.benchmark import CONDEMNED, other_size, resize, slow
 
 RULE = "active"
 
@@ -21,9 +21,9 @@ def check(fleet: Fleet, rental: Rental, pending: Pending) -> list[Judged | Marke
         return []
     seen = rate.active(rental, fleet.policy)
     if seen.verdict in CONDEMNED:
-        bigger = larger_size(rental)
-        if bigger is not None:
-            return resize(pending, rental, RULE, bigger, seen.why)
+        other = other_size(rental, fleet.policy, seen)
+        if other is not None:
+            return resize(pending, rental, RULE, other, seen.why)
         return [slow(rental, RULE, seen)]
     if seen.verdict != "above" or not seen.full or (rental.judged == "passed" and not rental.probation):
         return []

@@ -13,9 +13,15 @@ from proverfleet.domain import rate
 from proverfleet.domain.events import Directed, End, Judged, Marked
 from proverfleet.domain.fleet import Fleet, Rental
 from proverfleet.domain.pending import Pending, directed, end, memory_gib, reports_fresh, sized
-from proverfleet.domain.sizing import SMALLER, partitions_for
+from proverfleet.domain.policy import Policy
+from proverfleet.domain.sizing import SMALLER, partitions_for_seen
 
 RULE = "benchmark"
+CREPT = 1.1
+"""Memory creeps up by at most a tenth after the batch (cuzk-model.md section 5)."""
+DOWN_TO = 5
+DOWN_SHARE = 0.8
+"""Smaller sizes than 5 gain nothing, and no smaller one makes up for more than a fifth."""
 CONDEMNED = ("below", "early_below")
 
 
@@ -28,9 +34,9 @@ def check(fleet: Fleet, rental: Rental, pending: Pending) -> list[Judged | Marke
         return []
     seen = rate.benchmark(rental, fleet.policy)
     if seen.verdict in CONDEMNED:
-        bigger = larger_size(rental)
-        if bigger is not None:
-            return resize(pending, rental, RULE, bigger, seen.why)
+        other = other_size(rental, fleet.policy, seen)
+        if other is not None:
+            return resize(pending, rental, RULE, other, seen.why)
         said = slow(rental, RULE, seen)
         if rental.judged == "failed":  # a brake held its end
             return [said]
@@ -55,23 +61,46 @@ def slow(rental: Rental, rule: str, seen: rate.RateView) -> End:
                proofs=seen.proofs, busy_s=seen.busy_s, why=seen.why)
 
 
-def larger_size(rental: Rental) -> int | None:
-    """One size up from what it runs at, while the memory limit allows it and nothing as large was ever killed."""
+def larger_size(rental: Rental, policy: Policy) -> int | None:
+    """One size up from what it runs at, while the memory limit allows it. A size that was killed once is tried again
+    while retries are left (what killed it may have passed); then only smaller ones.
+
+    What fits is judged by the memory that a partition was seen to take: 20 GiB where the CPU is the brake, up to 27.6
+    where the card is. Condemning below that size would condemn our own caution, not the machine.
+    """
     last = rental.last
     limit = memory_gib(rental)
     if last is None or last.p is None or limit is None:
         return None
-    most = partitions_for(limit)
+    seen_gib = last.rss_gib if last.rss_gib is None or rental.stage == "benchmark" else last.rss_gib / CREPT
+    most = partitions_for_seen(limit, last.p, seen_gib)
     if rental.oom_at_p:
-        most = min(most, rental.oom_at_p - 1)
+        most = min(most, rental.oom_at_p - (0 if rental.oom_retries < policy.oom_retries else 1))
     up = min(most, max(last.p + 1, math.floor(last.p / SMALLER)))
     return up if up > last.p else None
 
 
+def other_size(rental: Rental, policy: Policy, seen: rate.RateView) -> int | None:
+    """The size to try before its rate may condemn it: one up where that fits; else, once, one down, since above some
+    number of partitions more of them only get in each other's way (cuzk-model.md section 5: 30 are slower than 16)."""
+    last = rental.last
+    if last is None or last.p is None:
+        return None
+    up = larger_size(rental, policy)
+    if up is not None and up not in rental.too_slow_at:
+        return up
+    down = math.floor(last.p * SMALLER)
+    came_down = any(p > last.p for p in rental.too_slow_at)
+    if down < DOWN_TO or came_down or down in rental.too_slow_at:
+        return None
+    return down if seen.rate is not None and seen.rate >= DOWN_SHARE * rental.min_rate else None
+
+
 def resize(pending: Pending, rental: Rental, rule: str, p: int, why: str) -> list[Judged | Marked | Directed | End]:
-    """One size up before a rate may condemn. Nothing while an earlier one of this attempt waits."""
+    """Another size before a rate may condemn. Nothing while an earlier one of this attempt waits."""
     last, limit = rental.last, memory_gib(rental)
     assert last is not None and limit is not None
-    text = f"slow at p {last.p}, but p {p} fits {limit:.0f} GiB: one size up first ({why})"
+    way = f"p {p} fits {limit:.0f} GiB: one size up first" if last.p is not None and p > last.p else f"p {p} may do better"
+    text = f"slow at p {last.p}, but {way} ({why})"
     order = directed(pending, rental, rule, "resize", sized(p), text)
     return [] if order is None else [order]

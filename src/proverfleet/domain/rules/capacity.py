@@ -19,6 +19,7 @@ from proverfleet.domain.pending import Pending
 
 RULE = "capacity"
 REFUSING_S = 600.0
+BARREN_BEATS = 5
 SAME_MACHINE_S = 3600.0
 """A machine on which a rental failed is not tried again for an hour, listed or not."""
 
@@ -88,9 +89,9 @@ def check(fleet: Fleet, pending: Pending) -> list[Rent]:
     counts = count(fleet, pending)
     need = fleet.target - counts.filled
     free = list(_free_slots(fleet, counts))
-    pending.search = bool(orders) or (need > 0 and bool(free))
     if brakes.no_creates(fleet, pending):
         return out
+    pending.search = bool(orders) or (need > 0 and bool(free) and _worth_a_search(fleet, pending))
     for order in orders:
         rent = _for_order(fleet, pending, order, free, out)
         if rent is not None:
@@ -133,15 +134,27 @@ def _for_slot(fleet: Fleet, pending: Pending, slot: int, made: list[Rent]) -> Re
     if len(made) >= fleet.policy.creates_per_beat:
         return None
     for offer in fleet.offers:
-        if offer.offer_id in fleet.offers_tried or any(r.offer.machine_id == offer.machine_id for r in made):
-            continue
-        if _failed_lately(fleet, offer) or reputation.host_avoided(fleet, offer.host_id):
-            continue
-        if not _allowed(fleet, pending, offer, made) or not systemic.allows(fleet, pending, offer, made):
+        if offer.offer_id in fleet.offers_tried or not _eligible(fleet, pending, offer, made):
             continue
         number, text = pricing.min_rate(offer.price_usd_per_hour, fleet.policy)
         return _rent(fleet, pending, offer, slot, None, number, text)
     return None
+
+
+def _eligible(fleet: Fleet, pending: Pending, offer: OfferFact, made: list[Rent]) -> bool:
+    """May it be rented for the target, as far as is known now?"""
+    if any(r.offer.machine_id == offer.machine_id for r in made) or _failed_lately(fleet, offer):
+        return False
+    if reputation.host_avoided(fleet, offer.host_id) or not _allowed(fleet, pending, offer, made):
+        return False
+    return systemic.allows(fleet, pending, offer, made)
+
+
+def _worth_a_search(fleet: Fleet, pending: Pending) -> bool:
+    """The last search showed something to rent, or is five beats old: a barren market is not asked every beat."""
+    if fleet.offers_beat < 0 or fleet.beat - fleet.offers_beat >= BARREN_BEATS:
+        return True
+    return any(_eligible(fleet, pending, offer, []) for offer in fleet.offers)
 
 
 def _allowed(fleet: Fleet, pending: Pending, offer: OfferFact, made: list[Rent]) -> bool:

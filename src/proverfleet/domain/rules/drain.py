@@ -24,8 +24,9 @@ def check(fleet: Fleet, pending: Pending) -> list[End | Marked | Directed]:
     counts = count(fleet, pending)
     here = [r for r in counts.counting if r.absent_listings == 0]
     own = [r for r in here if not r.order]
-    # A deploy order fills a free place of the target; one beyond it drives nobody out.
-    surplus = len(own) - fleet.target
+    # Deploy orders count towards the target, and are never surplus themselves.
+    wanted = max(fleet.target, len(here) - len(own))
+    surplus = len(here) - wanted
     # A pull that is overdue becomes surplus once its spare earns.
     late = [r for rentals in counts.overdue.values() for r in rentals
             if any(o.slot == r.slot and o.stage == "active" for o in here)]
@@ -34,8 +35,8 @@ def check(fleet: Fleet, pending: Pending) -> list[End | Marked | Directed]:
     if surplus > 0:
         victims.sort(key=lambda r: order_of(fleet, r))
         for rental in victims[:surplus]:
-            out += leave(fleet, pending, rental, RULE, "target_lowered", f"{len(own)} rentals, target {fleet.target}")
-    elif len(here) >= fleet.target:
+            out += leave(fleet, pending, rental, RULE, "target_lowered", f"{len(here)} rentals, target {fleet.target}")
+    elif surplus == 0:
         for rental in late:
             out += leave(fleet, pending, rental, RULE, "target_lowered", "its slot's spare earns by now")
     return out

@@ -14,6 +14,7 @@ from proverfleet.domain.fleet import NS, Fleet, Rental
 from proverfleet.domain.pending import FRESH_BEATS, Pending, end, minutes, probe_fresh, reports_fresh
 
 RULE = "setup"
+EARLY_BEATS = 2
 
 
 def check(fleet: Fleet, rental: Rental, pending: Pending) -> End | None:
@@ -39,10 +40,10 @@ def _corrupt(rental: Rental) -> End:
 def _stalled(fleet: Fleet, rental: Rental, pending: Pending) -> End | None:
     policy = fleet.policy
     still_s = evidence.progress_age_s(fleet, rental)
-    if still_s >= FRESH_BEATS * policy.beat_s:
-        pending.source = True
-    if still_s >= policy.stall_params_s / 2:
+    if still_s >= EARLY_BEATS * policy.beat_s:
+        # The probe from early on: a file that is fetched again after a failed checksum moves on the disk only.
         pending.ask(rental, probe=True)
+        pending.source = True
     if fleet.source_bad_heard_ns is not None:
         still_s = min(still_s, (fleet.heard_ns - fleet.source_bad_heard_ns) / NS)
     if not pending.settled or not evidence.ripe(still_s, policy.stall_params_s):

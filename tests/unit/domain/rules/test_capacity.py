@@ -41,9 +41,18 @@ def test_offers_are_from_this_beats_search_and_tried_once():
 
 
 @pytest.mark.parametrize("fields", [{"frozen": True}, {"list_ok": False}, {"credit_usd": 0.2}, {"credit_usd": 0.0}])
-def test_a_brake_forbids_creates_but_not_the_search(fields):
+def test_a_brake_forbids_creates(fields):
     said, pending = rents(searched(rental(1), **fields))
-    assert said == [] and pending.search
+    assert said == [] and not pending.search
+
+
+def test_a_barren_market_is_asked_every_five_beats():
+    nothing = (offer(1, price=9.0),)
+    poor = Policy(cap_usd_per_hour=1.0)
+    assert not rents(searched(target=1, offers=nothing, policy=poor))[1].search
+    assert not rents(searched(target=1, offers=nothing, policy=poor, offers_beat=5996))[1].search
+    assert rents(searched(target=1, offers=nothing, policy=poor, offers_beat=5995))[1].search
+    assert rents(searched(target=1, offers_beat=5997))[1].search
 
 
 def test_a_create_in_doubt_blocks_its_slot_only():

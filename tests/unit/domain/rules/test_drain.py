@@ -40,8 +40,8 @@ def test_what_has_no_proof_in_flight_ends_at_once_the_rest_drains():
 
 def test_deploy_orders_are_never_surplus():
     assert leaves(fleet(rental(1, order="o1"), target=0)) == []
-    assert leaves(fleet(rental(1, order="o1"), rental(2), target=1)) == []
-    assert who(leaves(fleet(rental(1, order="o1"), rental(2), rental(3, "loading"), target=1))) == ["r0003"]
+    assert who(leaves(fleet(rental(1, order="o1"), rental(2), target=1))) == ["r0002"]
+    assert leaves(fleet(rental(1, order="o1"), rental(2, order="o2"), target=1)) == []
 
 
 def test_never_on_an_untrusted_listing():

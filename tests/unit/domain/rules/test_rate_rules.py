@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from proverfleet.domain.events import Directed, End, Judged, Marked
 from proverfleet.domain.pending import pending_for
 from proverfleet.domain.rules import active, benchmark
@@ -15,8 +17,9 @@ def check(rule, r):
     return rule.check(f, r, pending_for(f))
 
 
-def batch(rate, *, p=10, limit_gib=400.0, count=12, **fields):
-    last = report("batch", p=p, limit_gib=limit_gib, **BENCH)
+def batch(rate, *, p=10, limit_gib=400.0, count=12, rss_gib=None, **fields):
+    rss_gib = 70 + 27.6 * p if rss_gib is None else rss_gib  # the card is the brake
+    last = report("batch", p=p, limit_gib=limit_gib, rss_gib=rss_gib, **BENCH)
     return proofs(rental(1, "benchmark", last=last, **fields), rate, count)
 
 
@@ -39,6 +42,7 @@ def test_a_slow_one_ends_with_its_numbers():
 
 def test_hopeless_before_the_batch_is_over():
     last = report("batch", bench=None, proofs_accepted=5, mono_ns=NOW_NS)
+    last = replace(last, rss_gib=346.0)
     r = proofs(rental(1, "benchmark", last=last), 6.0, 9)
     judged, said = check(benchmark, r)
     assert judged.outcome == "failed" and said.cause == "rate_early"
@@ -54,9 +58,17 @@ def test_below_the_largest_size_it_goes_one_size_up_first():
     assert check(benchmark, batch(20.0, p=9))[0].args["p"] == 10
 
 
+def test_where_the_cpu_is_the_brake_more_fits():
+    said, = check(benchmark, batch(20.0, p=5, limit_gib=252.0, rss_gib=170.0))
+    assert said.what == "resize" and said.args["p"] == 7
+    assert isinstance(check(benchmark, batch(20.0, p=7, limit_gib=252.0, rss_gib=210.0))[-1], End)
+    assert isinstance(check(benchmark, batch(20.0, p=5, limit_gib=252.0))[-1], End)
+
+
 def test_never_up_to_a_size_that_was_killed():
-    assert check(benchmark, batch(20.0, p=6, oom_at_p=8))[0].args["p"] == 7
-    assert isinstance(check(benchmark, batch(20.0, p=7, oom_at_p=8))[-1], End)
+    assert check(benchmark, batch(20.0, p=6, oom_at_p=8, oom_retries=2))[0].args["p"] == 7
+    assert isinstance(check(benchmark, batch(20.0, p=7, oom_at_p=8, oom_retries=2))[-1], End)
+    assert check(benchmark, batch(20.0, p=7, oom_at_p=8, oom_retries=1))[0].args["p"] == 8
 
 
 def test_a_batch_without_a_result_is_never_slow():
@@ -71,7 +83,8 @@ def test_judged_once_and_a_held_end_is_asked_for_again():
 
 
 def works(rate, **fields):
-    return proofs(rental(1, **{"judged": "passed", **fields}), rate, 80)
+    last = report(rss_gib=1.1 * 346.0)
+    return proofs(rental(1, **{"judged": "passed", "last": last, **fields}), rate, 80)
 
 
 def test_a_rental_that_earns_too_little_ends():
