@@ -182,7 +182,10 @@ class Container:
         full = c.disk_free_gb is not None and c.disk_free_gb < IMAGE_GB
         pull.rate = 0.0 if c.pull_stopped or c.frozen or full else min(1.0, speed)
         if full:
+            self.truth.broken.open(now)
             self.show("loading", "failed to register layer: no space left on device")
+        else:
+            self.truth.broken.close(now)
         if pull.done:
             self.state = "starting"
             self.note("pull", False, now)

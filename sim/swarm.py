@@ -17,7 +17,7 @@ from sim.inventory import draw_machine
 from sim.model import best_rate
 from sim.spec import DeploySpec, FaultSpec, MachineSpec, Scenario
 from sim.streams import Streams
-from sim.swarm_faults import FAMILY_ON, HOW_LONG, MARKS_OF, PARAMETERS, WEIGHTS
+from sim.swarm_faults import EARLY, FAMILY_ON, HOW_LONG, MARKS_OF, NATURES, PARAMETERS, WAITS, WEIGHTS
 
 HOURS = (6.0, 9.0)
 TARGET = (2, 8)
@@ -26,6 +26,8 @@ NEAR_SHARE = 1 / 3  # of the machines: true rate within +-15 % of min_rate
 SHARED_SHARE = 0.2
 BAD_SHARE = 0.12  # not what the offer says: no card, another card, half the memory
 KNOWN_SHARE = 0.3
+NATURE_SHARE = 0.25  # of the faults that may be a machine's nature: on for ever
+REPEATED_SHARE = 0.12  # of the faults that last: they come back
 SPARE_GOOD = 3  # machines beyond the target on which a rental can succeed, so that the world can recover
 
 
@@ -191,9 +193,16 @@ def _fault(stream: random.Random, name: str, scenario: Scenario, outages: list[i
     marks = MARKS_OF.get(name) or MARKS_OF.get(kind.family, ())
     if marks and stream.random() < (1.0 if kind.moment else 0.6):
         fault.mark, fault.at_s = stream.choice(marks), float(stream.choice((0, 5, 60, 300, 620, 1200, 2400)))
+    elif name in EARLY:
+        fault.at_s = float(stream.choice((0, 0, 0, 0, stream.choice(outages))))
     if not kind.moment:
         fault.for_s = _how_long(stream, name)
+        if stream.random() < REPEATED_SHARE:
+            fault.every_s = float(round((fault.for_s or 0.0) + stream.uniform(1800, 7200)))
     fault.machines = _scope(stream, name, scenario)
+    if name in NATURES and stream.random() < NATURE_SHARE:  # not an episode: the machine is like that
+        fault.always, fault.mark, fault.at_s, fault.every_s, fault.for_s = True, "", 0.0, None, kind.for_s
+        fault.machines = (fault.machines or [])[: max(1, len(scenario.machines) // 6)]
     fault.params = {**kind.defaults(), **(PARAMETERS[name](stream, scenario) if name in PARAMETERS else {})}
     if kind.per_call and kind.times is not None:
         fault.times = stream.choice((1, 1, 2))
@@ -204,7 +213,7 @@ def _how_long(stream: random.Random, name: str) -> float | None:
     """Around the kind's own duration (x 0.5 … 2), never into the next day; None stays the run for natures only."""
     longest = HOW_LONG.get(name, 4 * 3600)
     own = KINDS[name].for_s
-    if own is None:
+    if own is None or name in WAITS:
         return float(60 * stream.randint(10, max(11, longest // 60)))
     return float(round(min(longest, own * math.exp(stream.uniform(math.log(0.5), math.log(2.0))))))
 

@@ -61,13 +61,28 @@ MARKS_OF: dict[str, tuple[str, ...]] = {
     "operator.kill": ("created", "params", "batch", "active"),
 }
 
+# Calls that are few: the fault is there from early on, and waits for its call.
+EARLY = (
+    "market.lost_request", "market.lost_reply", "market.no_such_ask", "market.insufficient_credit",
+    "market.create_pending", "market.create_without_id",
+)
+
+# Lasts longer than its kind's default, which was made for a given moment: these calls come when something ends.
+WAITS = ("market.get_null", "market.key_scope", "market.rate_limit")
+
+# What a machine may be like for ever, on a few machines of a world.
+NATURES = (
+    "host.throttle", "host.slow_network", "host.slow_disk", "host.ram_below_offer", "host.gpu_missing", "host.gpu_lost",
+    "host.neighbour", "prover.invalid_proofs", "prover.slow_srs",
+)
+
 # kind -> longest duration in s; others last 4 h at most
 HOW_LONG: dict[str, int] = {
     "market.list_empty": 5400, "market.list_partial": 5400, "market.list_stale": 5400, "market.hang": 1800,
     "market.error": 2700, "market.auth_broken": 10_800, "market.destroy_fails": 10_800,
     "market.credit_exhausted": 10_800, "prover.freeze": 2700, "host.suspend": 1800, "host.container_restart": 300,
     "tunnel.down": 7200, "controller.crash": 3600, "controller.db_locked": 300, "controller.db_full": 5400,
-    "operator.freeze": 3600,
+    "operator.freeze": 3600, "market.get_null": 7200,
 }
 
 Draw = Callable[[random.Random, Scenario], dict[str, Any]]
@@ -99,7 +114,7 @@ PARAMETERS: dict[str, Draw] = {
     "market.status": _one_of(value=("unknown", "offline", "exited", "loading", 7, None)),
     "market.error": _one_of(status=(500, 502, 503, 0), after_effect=(False, False, True)),
     "market.hang": _one_of(delay_s=(0.0, 5.0, 45.0), effect=("first", "last")),
-    "market.rate_limit": _one_of(interval_s=(1.0, 3.0, 8.0), retry_after_s=(0.0, 2.0)),
+    "market.rate_limit": _one_of(interval_s=(3.0, 20.0, 75.0), retry_after_s=(0.0, 2.0)),
     "market.auth_broken": _one_of(status=(404, 401, 403)),
     "market.create_without_id": _one_of(how=("no_key", "empty", "text", "null")),
     "market.create_pending": _one_of(starts_after_s=(0.0, 300.0)),

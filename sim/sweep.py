@@ -144,7 +144,8 @@ def facts(result: dict[str, Any], truth: Truth, scenario: Scenario) -> dict[str,
 
 def nearness(truth: Truth, scenario: Scenario) -> list[float]:
     """For each contract of ours that no destroy of ours ended: its longest time without progress over the limit of
-    its stage. What comes near 1 was nearly killed; a sweep in which nothing does tests no limit."""
+    its stage, less what the controller could not hear and what the market had stopped. What comes near 1 was nearly
+    killed (above 1: a brake or a broken source held it); a sweep in which nothing does tests no limit."""
     v = view_of(truth, scenario, truth.end)
     out = []
     for c in v.ours:
@@ -155,7 +156,9 @@ def nearness(truth: Truth, scenario: Scenario) -> list[float]:
         for a, b in spans:
             if a is not None and a > t:
                 idle = c.work_available.total(t, a) if c.work_available.spans else a - t
-                worst = max(worst, idle / stall_limit_ns(v, c, t))
+                deaf = a - t - truth.controller_hears.total(t, a)
+                away = c.host_offline.total(t, a) + c.market_stopped.total(t, a)
+                worst = max(worst, (idle - deaf - away) / stall_limit_ns(v, c, t))
             t = max(t, end if b is None else b)
         out.append(round(worst, 3))
     return out

@@ -154,15 +154,28 @@ def _surplus_contract(v: View, c: ContractTruth, t: int) -> bool:
     return bool(lost_books) and t - (last if last is not None else c.created) >= 15 * MINUTE - 5 * NS
 
 
+def _surplus(v: View, t: int) -> bool:
+    """More contracts than the operator wants, not counting those whose destroy call has left."""
+    alive = [o for o in v.ours if o.created <= t and (o.gone is None or o.gone > t)
+             and not any(call.sent < t for call in v.destroys.get(o.contract_id, ()))]
+    return len(alive) > v.wanted(t)
+
+
 def _for_target(v: View, c: ContractTruth, at: int) -> str:
-    """"right": a lower target asked for it and no proof was lost that could have finished; a text: it was; "": no."""
-    alive = [o for o in v.ours if o.created <= at and (o.gone is None or o.gone > at)
-             and not any(call.sent < at for call in v.destroys.get(o.contract_id, ()))]
-    if len(alive) <= v.wanted(at):
-        return ""
-    limit = min(int(2 * c.proof_s * NS), int(v.number("drain_s", 900) * NS))
+    """"right": a lower target asked for it (at the call, or when its drain began) and no proof was lost that could have
+    finished; a text: one was; "": no target asked for it.
+
+    A drain that its agent never heard of counts from when the surplus began: 15 min are the most that is waited."""
     drained = mark_at(c, "draining")
+    wait = int(v.number("drain_s", 900) * NS)
+    asked = _surplus(v, at) or _surplus(v, max(0, at - KNOWABLE_NS))
+    if drained is not None and not asked:
+        asked = _surplus(v, drained) or _surplus(v, max(0, drained - KNOWABLE_NS))
+    if not asked:
+        return ""
+    limit = min(int(2 * c.proof_s * NS), wait)
     earning = phase(c, at) == "active" and c.in_flight.last_on(at) == at
-    if earning and (drained is None or at - drained < limit - 5 * NS):
+    waited = (drained is not None and at - drained >= limit - 5 * NS) or _surplus(v, max(0, at - wait))
+    if earning and not waited:
         return "ended for a lower target while a proof in flight could still have finished"
     return "right"

@@ -99,13 +99,13 @@ def condemned(life: Life, min_rate: float, gpu_frac: float) -> tuple[float, floa
     return None
 
 
-def errors(rentals: int, shared: bool, hours: float, seed: int) -> None:
+def errors(rentals: int, shared: bool, hours: float, seed: int, episodes: bool = True) -> None:
     dice = random.Random(seed)
     wrong = by_life = in_batch = looks = 0
     began = time.process_time()
     for _ in range(rentals):
         min_rate = dice.uniform(20.0, 60.0)
-        life = draw(dice, min_rate, dice.uniform(1.0, 1.05), shared, hours)
+        life = draw(dice, min_rate, dice.uniform(1.0, 1.05), shared, hours, episodes)
         looks += len(life.proofs)
         window = condemned(life, min_rate, 0.5 if shared else 1.0)
         if window is None:
@@ -116,7 +116,9 @@ def errors(rentals: int, shared: bool, hours: float, seed: int) -> None:
         wrong += life.mean(start, end) >= min_rate and life.mean(end, end + SIX_HOURS_S) >= min_rate
     kind, goal = ("shared", 1e-2) if shared else ("whole", 1e-4)
     cpu = time.process_time() - began
-    print(f"{kind:>7} {rentals:>8} {hours:>5g} h {wrong / rentals:>9.1e} (goal {goal:.0e}) {by_life / rentals:>9.1e} "
+    on = "on" if episodes else "off"
+    print(f"{kind:>7} {rentals:>8} {on:>9} {hours:>5g} h {wrong / rentals:>9.1e} (goal {goal:.0e}) "
+          f"{by_life / rentals:>9.1e} "
           f"{in_batch:>9} {cpu / looks * 1e6:>9.1f} us a proof, draw and looks")
 
 
@@ -140,8 +142,9 @@ def power(rentals: int, ratio: float, shared: bool, episodes: bool, seed: int) -
 def main() -> None:
     rentals = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000
     print("condemned although fast enough (1.00 to 1.05 x min_rate)")
-    print("   kind  rentals   life     wrong               by life   in batch")
+    print("   kind  rentals  episodes   life     wrong               by life   in batch")
     errors(rentals, False, 12.0, 1)
+    errors(max(1, rentals // 2), False, 12.0, 6, episodes=False)
     errors(max(1, rentals // 5), True, 48.0, 2)
     print("found within three windows")
     print("   kind  rentals   ratio  episodes  within 3 windows  in batch")

@@ -17,8 +17,12 @@ RULE = "active"
 
 
 def check(fleet: Fleet, rental: Rental, pending: Pending) -> list[Judged | Marked | Directed | End]:
-    if rental.last is None or rental.last.waiting or not rental.completed or not reports_fresh(fleet, rental):
+    last = rental.last
+    if last is None or last.waiting or not rental.completed or not reports_fresh(fleet, rental):
         return []
+    newest = rental.completed[-1]
+    if (newest.attempt, newest.p) != (last.attempt, last.p):
+        return []  # what is on record was another size or attempt
     seen = rate.active(rental, fleet.policy)
     if seen.verdict in CONDEMNED:
         other = other_size(rental, fleet.policy, seen)

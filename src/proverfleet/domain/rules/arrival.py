@@ -26,6 +26,7 @@ KERNEL_S = (  # seconds of kernels a partition, by a word of the card's name; th
     ("5090", 1.0), ("H100", 1.1), ("H200", 1.1), ("4090", 1.3), ("A100", 1.6), ("5070", 1.8), ("PRO 4000", 2.5),
     ("3090", 2.8), ("3080", 3.2), ("V100", 4.0),
 )
+BEGUN_BYTES = 1_000_000_000
 GENEROUS = 1.25
 
 
@@ -102,8 +103,8 @@ def _link(last: Report, rental: Rental) -> Bound | None:
 
 
 def _disk(last: Report) -> Bound | None:
-    """Room for the bytes that are still to come. What is already on the disk needs no room again."""
-    if last.disk_free_gb is None or last.bytes_total <= 0:
+    """Room for the parameters, judged before the fetch. A disk that fills up later is `setup`'s affair."""
+    if last.disk_free_gb is None or last.bytes_total <= 0 or last.bytes_received >= BEGUN_BYTES:
         return None
     missing_gb = max(0, last.bytes_total - last.bytes_received) / 1e9
     if last.disk_free_gb >= missing_gb:

@@ -87,8 +87,8 @@ def other_size(rental: Rental, policy: Policy, seen: rate.RateView) -> int | Non
     if last is None or last.p is None:
         return None
     up = larger_size(rental, policy)
-    if up is not None and up not in rental.too_slow_at:
-        return up
+    if up is not None and up > max(rental.too_slow_at, default=0):
+        return up  # a size between ones that were too slow is not tried: each try costs a window
     down = math.floor(last.p * SMALLER)
     came_down = any(p > last.p for p in rental.too_slow_at)
     if down < DOWN_TO or came_down or down in rental.too_slow_at:
@@ -100,7 +100,8 @@ def resize(pending: Pending, rental: Rental, rule: str, p: int, why: str) -> lis
     """Another size before a rate may condemn. Nothing while an earlier one of this attempt waits."""
     last, limit = rental.last, memory_gib(rental)
     assert last is not None and limit is not None
-    way = f"p {p} fits {limit:.0f} GiB: one size up first" if last.p is not None and p > last.p else f"p {p} may do better"
+    up = last.p is not None and p > last.p
+    way = f"p {p} fits {limit:.0f} GiB: one size up first" if up else f"p {p} may do better"
     text = f"slow at p {last.p}, but {way} ({why})"
     order = directed(pending, rental, rule, "resize", sized(p), text)
     return [] if order is None else [order]

@@ -51,8 +51,8 @@ def test_fewer_cards_condemn_only_where_the_rest_cannot_do_it():
     assert said.cause == "gpu_missing" and "1 of 4" in said.reason
 
 
-def test_bytes_that_are_there_need_no_room_again():
-    assert check(disk_free_gb=5.0) is None
+def test_a_disk_that_fills_up_during_the_fetch_is_no_arrival():
+    assert check(disk_free_gb=0.0, bytes_received=2 * 10**9) is None
 
 
 def test_never_once_it_has_proved():

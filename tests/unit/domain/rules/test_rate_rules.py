@@ -58,6 +58,12 @@ def test_below_the_largest_size_it_goes_one_size_up_first():
     assert check(benchmark, batch(20.0, p=9))[0].args["p"] == 10
 
 
+def test_no_size_between_ones_that_were_too_slow():
+    cpu_bound = {"limit_gib": 504.0, "rss_gib": 270.0}
+    assert check(benchmark, batch(36.0, p=10, too_slow_at=[13], **cpu_bound))[0].args["p"] == 16
+    assert isinstance(check(benchmark, batch(36.0, p=10, too_slow_at=[13, 18], **cpu_bound))[-1], End)
+
+
 def test_where_the_cpu_is_the_brake_more_fits():
     said, = check(benchmark, batch(20.0, p=5, limit_gib=252.0, rss_gib=170.0))
     assert said.what == "resize" and said.args["p"] == 7
@@ -91,6 +97,12 @@ def test_a_rental_that_earns_too_little_ends():
     said = check(active, works(20.0))
     assert [type(x) for x in said] == [End] and said[0].verdict == "slow"
     assert check(active, works(60.0)) == []
+
+
+def test_a_rate_of_another_size_condemns_nobody():
+    r = works(20.0)
+    r.last = replace(r.last, attempt=1, p=11)
+    assert check(active, r) == []
 
 
 def test_probation_is_passed_in_active():
