@@ -10,6 +10,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from sim.faults.catalogue import KINDS
 from sim.spec import DeploySpec, FaultSpec, MachineSpec, Scenario
 
 PRICE = 0.32  # min_rate 40 at the default target
@@ -80,7 +81,8 @@ def machine_fault(draw: st.DrawFn, count: int) -> FaultSpec:
     params, longest = MACHINE_FAULTS[kind]
     for_s = float(draw(st.integers(60, int(longest)))) if longest and longest > 60 else longest
     return FaultSpec(kind=kind, mark=draw(st.sampled_from(MARKS)), at_s=float(draw(st.integers(0, 5400))), for_s=for_s,
-                     machines=[500 + draw(st.integers(0, count - 1))], params=dict(params))
+                     machines=[500 + draw(st.integers(0, count - 1))], params={**KINDS[kind].defaults(), **params},
+                     times=KINDS[kind].times)
 
 
 @st.composite
@@ -88,7 +90,8 @@ def world_fault(draw: st.DrawFn) -> FaultSpec:
     kind = draw(st.sampled_from(sorted(WORLD_FAULTS)))
     params, longest = WORLD_FAULTS[kind]
     for_s = float(draw(st.integers(60, int(longest)))) if longest else None
-    return FaultSpec(kind=kind, at_s=float(draw(st.integers(0, 5 * 3600))), for_s=for_s, params=dict(params))
+    return FaultSpec(kind=kind, at_s=float(draw(st.integers(0, 5 * 3600))), for_s=for_s, params={**KINDS[kind].defaults(), **params},
+                     times=KINDS[kind].times)
 
 
 @st.composite

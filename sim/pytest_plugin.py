@@ -26,6 +26,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--sim-seed", default=os.environ.get("SIM_SEED", "1"), metavar="N", help="seed of the scenario files")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    seed_of(config)
+
+
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     if file_path.suffix == ".toml" and "scenarios" in file_path.parts:
         return ScenarioFile.from_parent(parent, path=file_path)

@@ -192,7 +192,8 @@ def _fault(stream: random.Random, name: str, scenario: Scenario, outages: list[i
         fault.at_s = float(stream.randint(0, int(scenario.hours * 3600) - 600))
     marks = MARKS_OF.get(name) or MARKS_OF.get(kind.family, ())
     if marks and stream.random() < (1.0 if kind.moment else 0.6):
-        fault.mark, fault.at_s = stream.choice(marks), float(stream.choice((0, 5, 60, 300, 620, 1200, 2400)))
+        after = (0,) if kind.per_call else (0, 5, 60, 300, 620, 1200, 2400)  # a call comes with its mark
+        fault.mark, fault.at_s = stream.choice(marks), float(stream.choice(after))
     elif name in EARLY:
         fault.at_s = float(stream.choice((0, 0, 0, 0, stream.choice(outages))))
     if not kind.moment:

@@ -80,7 +80,7 @@ def _idle(v: View, c: ContractTruth, out: Findings) -> None:
         times.append((t, end))
     for a, b in times:
         out.stake("INV-11")
-        limit = stall_limit_ns(v, c, a)
+        limit = max(stall_limit_ns(v, c, a), stall_limit_ns(v, c, min(b, a + 10 * MINUTE)))
         if phase(c, a) == "loading" and c.running is not None and c.progress.last_on(a) is None:
             limit = max(limit, 45 * MINUTE)
         allowed = limit + 10 * MINUTE + _excused(v, c, a, b)
@@ -114,6 +114,10 @@ def _excused(v: View, c: ContractTruth, a: int, b: int) -> int:
         out += min(b, f.end if f.end is not None else b) - max(a, f.start)
     for f in v.fired("controller.db_", a, b):
         out += min(b, f.end if f.end is not None else b) - max(a, f.start) + 10 * MINUTE
+    if any(f.kind.startswith(("tunnel.", "agent.")) for f in v.fired_on(c, "", a - HOUR, b)):
+        # what was done unheard is dated by its arrival
+        since = max(c.created, a - HOUR)
+        out += min(HOUR, (b - since) - c.agent_reachable.total(since, b)) + 10 * MINUTE
     out += c.dark.total(a, b) and int(v.number("silence_s", 1800) * NS)
     if len({call.sent for call in v.truth.calls if call.op == "destroy" and a <= call.sent <= b}) > 5:
         out += 60 * MINUTE  # the kill budget stretches a mass of right kills

@@ -21,6 +21,7 @@ from proverfleet.domain.market_facts import ProbeAnswer as ProbeAnswer
 from proverfleet.domain.market_facts import Row as Row
 from proverfleet.domain.market_facts import WorkCount as WorkCount
 from proverfleet.domain.market_facts import WorkState as WorkState
+from proverfleet.domain.record import record
 from proverfleet.domain.report import Answer, Report
 from proverfleet.domain.sizing import Sizing
 
@@ -95,7 +96,7 @@ class Notifier(Protocol):
 # ---------------------------------------------------------------- on the machine
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Exit:
     """How the daemon or the benchmark ended. ``oom_kill``: the cgroup's counter rose. ``gpu_oom``: CUDA said so."""
 
@@ -106,7 +107,7 @@ class Exit:
     log_tail: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Completion:
     """One accepted proof: its running number since the daemon's start, and when (agent's monotonic ns)."""
 
@@ -114,7 +115,7 @@ class Completion:
     mono_ns: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ProverStatus:
     """The daemon, as /status, gRPC metrics and /proc tell it. Counters since *this* daemon's start.
 
@@ -169,7 +170,7 @@ class Prover(Protocol):
     async def has_pce_cache(self) -> bool: ...
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ParamsStatus:
     """The one fetcher. ``bytes_received`` counts only files that have not failed their checksum;
     ``file_failures`` the worst count of checksum failures of one file; ``digests_differ``: between its tries."""
@@ -192,7 +193,7 @@ class Params(Protocol):
     async def status(self) -> ParamsStatus: ...
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Gpu:
     """One card; every field but the uuid may be unknown."""
 
@@ -206,7 +207,7 @@ class Gpu:
     foreign_load: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Readings:
     """What the sensors say. None: that reading failed (it condemns nobody). ``gpus`` None: NVML cannot be read."""
 

@@ -48,7 +48,8 @@ def main() -> None:
               f"CPU s, {done.events:,} events, {done.journal_bytes / 1e6:.1f} MB journal, verdict "
               f"{len(done.verdict.violations)} violations")
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"best: {best:,.0f} simulated s per CPU s ({best / raw * 1000:.1f} per 1000 raw timeouts), peak {peak_mb:.0f} MB")
+    print(f"best: {best:,.0f} simulated s per CPU s ({best / raw * 1000:.1f} per 1000 raw timeouts)")
+    print(f"peak memory of this process: {peak_mb:.0f} MB")
 
 
 if __name__ == "__main__":

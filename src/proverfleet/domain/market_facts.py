@@ -7,13 +7,13 @@ where ``_mb`` says so, as Vast gives it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from proverfleet.domain.ids import ContractId, HostId, IntentId, MachineId, OfferId
+from proverfleet.domain.record import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Offer:
     """One ask. ``price_usd_per_hour`` is the total with the disk asked for; ``gpu_frac`` the share of the box."""
 
@@ -35,7 +35,7 @@ class Offer:
     min_bid_usd_per_hour: float
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Row:
     """One contract as the market tells it. Anything but the ids may be odd: the market says what it likes.
 
@@ -57,7 +57,7 @@ class Row:
     disk_usage_gb: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Page:
     """One page of the listing. ``next`` is None on the last; ``total`` is what the market says there are in all;
     ``skipped`` rows could not be read (counted, never fatal)."""
@@ -68,7 +68,7 @@ class Page:
     skipped: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CreateSpec:
     label: str
     image: str
@@ -77,7 +77,7 @@ class CreateSpec:
     bid_usd_per_hour: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Created:
     """What a create call answered. ``contract_id`` None: done, id unknown (in doubt). ``started`` False: the market
     said ``success:false`` and yet named a contract, which bills."""
@@ -87,12 +87,12 @@ class Created:
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Account:
     credit_usd: float
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ProbeAnswer:
     """What SSH to the machine found. Counters are the daemon's own since its start (None: no daemon answers).
 
@@ -107,7 +107,7 @@ class ProbeAnswer:
     bytes_on_disk: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class WorkCount:
     """Proofs of one rental since the beginning, by the consumer's own word."""
 
@@ -115,7 +115,7 @@ class WorkCount:
     rejected: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class WorkState:
     """``waiting``: there are tasks for anybody. ``by_intent``: counts, cumulative."""
 

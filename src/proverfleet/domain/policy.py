@@ -129,7 +129,7 @@ class Policy:
         noise_s = 2 * self.beat_s + 2 * self.report_s
         for name in _LIMITS:
             if getattr(self, name) < noise_s:
-                out.append(f"{name} = {getattr(self, name):g} is below two beats and two reports: it would kill on noise")
+                out.append(f"{name} = {getattr(self, name):g} is below two beats and two reports: noise would kill")
         if self.batch_proofs < 12:
             out.append(f"batch_proofs = {self.batch_proofs} is below 12, too few to judge a rate")
         if self.restart_in_place_s >= min(self.stall_benchmark_s, self.stall_active_s):

@@ -6,17 +6,18 @@ reordering of reports cost nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from proverfleet.domain.ids import IntentId
+from proverfleet.domain.record import record
 
 REPORT_VERSION = 1
 
 AGENT_STAGES = ("hello", "tunnel", "params", "sizing", "warmup", "batch", "active", "draining", "stopped")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class GpuFact:
     uuid: str
     name: str | None = None
@@ -28,7 +29,7 @@ class GpuFact:
     foreign_load: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ExitFact:
     """The last end of daemon or benchmark in this attempt. ``what``: prover | bench | params."""
 
@@ -40,7 +41,7 @@ class ExitFact:
     log_tail: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Report:
     """One report. ``boot`` is the agent's boot id, ``seq`` rises over all boots of this rental.
 
@@ -97,7 +98,7 @@ class Report:
     acks: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Directive:
     """An order to an agent; it does each ``id`` once and acknowledges it in its next report.
 
@@ -109,7 +110,7 @@ class Directive:
     args: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Answer:
     """``over``: the rental has ended (or is unknown and not ours); the agent stops work."""
 

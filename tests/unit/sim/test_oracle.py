@@ -20,7 +20,9 @@ def scenario(**changes: object) -> Scenario:
     return base
 
 
-def contract(contract_id: int = CONTRACT, machine: int = MACHINE, created: int = 0, intent: str = "aaaa") -> ContractTruth:
+def contract(
+    contract_id: int = CONTRACT, machine: int = MACHINE, created: int = 0, intent: str = "aaaa"
+) -> ContractTruth:
     c = ContractTruth(contract_id, machine, 1, f"pf.f.{intent}", True, intent, 0.32, created)
     c.running = created + 5 * MINUTE
     for name, at in (("running", 5), ("registered", 6), ("params", 7), ("warmup", 30), ("batch", 40), ("active", 60)):
@@ -194,8 +196,9 @@ def test_a_drain_that_loses_a_proof_is_wrong_and_one_that_waited_is_right() -> N
         c.in_flight.open(HOUR)
         c.marks["draining"] = [3 * HOUR]
         truth = world(c)
-        s = scenario(deploy=[])
-        truth.target = Steps(0.0)
+        s = scenario(deploy=[], target=1)
+        truth.target = Steps(1.0)
+        truth.target.set(3 * HOUR - MINUTE, 0.0)
         assert (wrong_kill(view_of(truth, s, truth.end), c, 3 * HOUR + waited) == "") is right
 
 

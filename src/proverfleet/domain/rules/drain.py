@@ -22,7 +22,7 @@ def check(fleet: Fleet, pending: Pending) -> list[End | Marked | Directed]:
     if not fleet.list_ok or not pending.settled:
         return []
     counts = count(fleet, pending)
-    here = [r for r in counts.counting if r.absent_listings == 0]
+    here = [r for r in counts.counting if r.absent_listings == 0 and r.contract_id is not None]
     own = [r for r in here if not r.order]
     # Deploy orders count towards the target, and are never surplus themselves.
     wanted = max(fleet.target, len(here) - len(own))
