@@ -41,7 +41,7 @@ class ControllerSettings:
     post_mortem_s: float = 60.0
     destroy_first_wait_s: float = 5.0
     destroy_confirm_s: float = 240.0
-    standby_s: float = 90.0
+    standby_s: float = 70.0
 
     def __post_init__(self) -> None:
         for problem in self.problems():

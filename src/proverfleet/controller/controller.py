@@ -35,7 +35,7 @@ from proverfleet.settings import ControllerSettings
 
 NS = 1_000_000_000
 BOOT_WAIT_S = 15.0
-STANDBY_LOOK_S = 10.0
+STANDBY_LOOK_S = 5.0
 FLEET_ID_DIGITS = 12
 BOOT_ID_DIGITS = 12
 

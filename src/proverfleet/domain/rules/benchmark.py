@@ -61,12 +61,13 @@ def slow(rental: Rental, rule: str, seen: rate.RateView) -> End:
                proofs=seen.proofs, busy_s=seen.busy_s, why=seen.why)
 
 
-def larger_size(rental: Rental, policy: Policy) -> int | None:
+def larger_size(rental: Rental, policy: Policy, upper: float | None = None) -> int | None:
     """One size up from what it runs at, while the memory limit allows it. A size that was killed once is tried again
     while retries are left (what killed it may have passed); then only smaller ones.
 
     What fits is judged by the memory that a partition was seen to take: 20 GiB where the CPU is the brake, up to 27.6
-    where the card is. Condemning below that size would condemn our own caution, not the machine.
+    where the card is. Condemning below that size would condemn our own caution, not the machine. No size gives more
+    than its share of partitions: where even the largest at ``upper`` a partition is too slow, none is tried.
     """
     last = rental.last
     limit = memory_gib(rental)
@@ -76,6 +77,8 @@ def larger_size(rental: Rental, policy: Policy) -> int | None:
     most = partitions_for_seen(limit, last.p, seen_gib)
     if rental.oom_at_p:
         most = min(most, rental.oom_at_p - (0 if rental.oom_retries < policy.oom_retries else 1))
+    if upper is not None and upper * most / last.p < rental.min_rate:
+        return None
     up = min(most, max(last.p + 1, math.floor(last.p / SMALLER)))
     return up if up > last.p else None
 
@@ -86,7 +89,7 @@ def other_size(rental: Rental, policy: Policy, seen: rate.RateView) -> int | Non
     last = rental.last
     if last is None or last.p is None:
         return None
-    up = larger_size(rental, policy)
+    up = larger_size(rental, policy, seen.upper)
     if up is not None and up > max(rental.too_slow_at, default=0):
         return up  # a size between ones that were too slow is not tried: each try costs a window
     down = math.floor(last.p * SMALLER)

@@ -55,7 +55,7 @@ def test_below_the_largest_size_it_goes_one_size_up_first():
     r = batch(20.0, p=3)
     r.directives = [(said.id, said.what, said.args)]
     assert check(benchmark, r) == []
-    assert check(benchmark, batch(20.0, p=9))[0].args["p"] == 10
+    assert check(benchmark, batch(35.0, p=9))[0].args["p"] == 10
 
 
 def test_no_size_between_ones_that_were_too_slow():
