@@ -80,9 +80,10 @@ def machine_fault(draw: st.DrawFn, count: int) -> FaultSpec:
     kind = draw(st.sampled_from(sorted(MACHINE_FAULTS)))
     params, longest = MACHINE_FAULTS[kind]
     for_s = float(draw(st.integers(60, int(longest)))) if longest and longest > 60 else longest
-    return FaultSpec(kind=kind, mark=draw(st.sampled_from(MARKS)), at_s=float(draw(st.integers(0, 5400))), for_s=for_s,
-                     machines=[500 + draw(st.integers(0, count - 1))], params={**KINDS[kind].defaults(), **params},
-                     times=KINDS[kind].times)
+    mark, at_s = draw(st.sampled_from(MARKS)), float(draw(st.integers(0, 5400)))
+    return FaultSpec(kind=kind, mark=mark, at_s=at_s, for_s=for_s,
+                     machines=[500 + draw(st.integers(0, count - 1))],
+                     params={**KINDS[kind].defaults(), **params}, times=KINDS[kind].times)
 
 
 @st.composite
@@ -90,8 +91,8 @@ def world_fault(draw: st.DrawFn) -> FaultSpec:
     kind = draw(st.sampled_from(sorted(WORLD_FAULTS)))
     params, longest = WORLD_FAULTS[kind]
     for_s = float(draw(st.integers(60, int(longest)))) if longest else None
-    return FaultSpec(kind=kind, at_s=float(draw(st.integers(0, 5 * 3600))), for_s=for_s, params={**KINDS[kind].defaults(), **params},
-                     times=KINDS[kind].times)
+    return FaultSpec(kind=kind, at_s=float(draw(st.integers(0, 5 * 3600))), for_s=for_s,
+                     params={**KINDS[kind].defaults(), **params}, times=KINDS[kind].times)
 
 
 @st.composite

@@ -134,7 +134,8 @@ def _common_cause(v: View, a: int, b: int) -> bool:
     for c in v.ours:
         last = c.progress.last_on(b)
         end = c.gone if c.gone is not None and c.gone < b else b
-        if end > a and end - (last if last is not None else c.created) > 20 * MINUTE:
+        sick = v.mean_potential(c, end - NS, end) == 0
+        if end > a - 2 * HOUR and (sick or end - (last if last is not None else c.created) > 20 * MINUTE):
             still[c.machine_id] = c.host_id
     return _common(still)
 
@@ -154,13 +155,21 @@ def _slow_kept(v: View, c: ContractTruth, out: Findings) -> None:
     span = 3 * v.window_ns(c)
     t = first + span
     while t <= end:
-        busy = c.busy.total(t - span, t)
-        if busy >= 0.97 * span and v.mean_potential(c, t - span, t) < 0.97 * v.min_rate(c, t) and all(
-                v.mean_potential(c, t - span + k * span // 3, t - span + (k + 1) * span // 3) < 0.97 * v.min_rate(c, t)
-                for k in range(3)):
+        if _below_all_along(v, c, t - span, t):
             limit = t + 25 * MINUTE + _excused(v, c, t - span, end)
             if end > limit:
-                out.add("INV-11", limit, c, f"kept at a true {v.mean_potential(c, t - span, t):.1f}/h, below 0.97 x "
-                        f"min_rate {v.min_rate(c, t):g}, for more than 3 windows")
+                rate, floor = v.mean_potential(c, t - span, t), v.min_rate(c, t)
+                text = f"kept at a true {rate:.1f}/h, below 0.97 x min_rate {floor:g}, for more than 3 windows"
+                out.add("INV-11", limit, c, text)
             return
         t += 10 * MINUTE
+
+
+def _below_all_along(v: View, c: ContractTruth, start: int, end: int) -> bool:
+    """Busy and heard for the whole of [start, end], and truly below 0.97 x min_rate in each third of it."""
+    span, floor = end - start, 0.97 * v.min_rate(c, end)
+    heard = c.agent_reachable.total(start, end) if c.agent_reachable.spans else span
+    if c.busy.total(start, end) < 0.97 * span or heard < 0.9 * span:
+        return False
+    thirds = [(start + k * span // 3, start + (k + 1) * span // 3) for k in range(3)]
+    return all(v.mean_potential(c, a, b) < floor for a, b in thirds)

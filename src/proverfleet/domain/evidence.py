@@ -34,13 +34,17 @@ def progress_age_s(fleet: Fleet, rental: Rental) -> float:
 
 
 def stall_age_s(fleet: Fleet, rental: Rental) -> float:
-    """As :func:`progress_age_s`, less the time without work: the agent's own count of starved seconds, or the beats in
-    which the consumer had none, whichever is more. Only ``active`` and ``draining`` can be starved."""
+    """As :func:`progress_age_s`, less the time without work, which only ``active`` and ``draining`` can have: the
+    agent's own count of starved seconds (a prover that stands still over proofs in hand is not starved); where the
+    agent is not heard, the beats in which the consumer had none, if those are more."""
     age = progress_age_s(fleet, rental)
     if rental.stage not in ("active", "draining"):
         return age
-    starved = rental.last.starved_s - rental.progress_starved_s if rental.last is not None else 0.0
-    return max(0.0, age - max(starved, rental.unfed_ns / NS))
+    last = rental.last
+    starved = last.starved_s - rental.progress_starved_s if last is not None else 0.0
+    if last is None or last.backlog or report_age_s(fleet, rental) > 3 * fleet.policy.beat_s:
+        starved = max(starved, rental.unfed_ns / NS)
+    return max(0.0, age - starved)
 
 
 def silence_age_s(fleet: Fleet, rental: Rental) -> float:

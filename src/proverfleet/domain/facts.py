@@ -137,6 +137,7 @@ class OfferFact:
     min_bid_usd_per_hour: float
     expected_rate_proofs_per_hour: float
     expected_usd_per_proof: float
+    cpu_cores: float = 0.0
 
 
 @record

@@ -166,6 +166,7 @@ class Rental:
     post_mortem: bool = False
     # what the fold needs beside
     disk_gb: float = 0.0
+    cpu_cores: float = 0.0  # 0: unknown
     priced_usd_per_hour: float = 0.0  # the price that min_rate rests on (0: the price itself)
     create_sent: bool = False
     caught_up: bool = True  # since the last gap: a report with backlog 0 came

@@ -213,9 +213,14 @@ def _worked_of(rental: Rental, accepted: int, rejected: int) -> None:
         rental.rejected_in_a_row = rental.rejected_in_a_row + bad if not good else 0
         rental.work_results += [False] * min(bad, RESULTS_KEPT) + [True] * min(good, RESULTS_KEPT)
         del rental.work_results[:-RESULTS_KEPT]
-    if rental.claimed_base >= 0 and rental.last is not None:
-        rental.consumer_claimed = max(0, rental.last.proofs_accepted - rental.claimed_base)
-        rental.consumer_seen = rental.work_accepted + rental.work_rejected - rental.consumed_base
+    last = rental.last
+    if last is None or last.stage != "active" or not rental.report_new or rental.backlog:
+        return  # only what is up to date can be compared with the consumer's count of now
+    if rental.claimed_base < 0:
+        rental.claimed_base = last.proofs_accepted
+        rental.consumed_base = rental.work_accepted + rental.work_rejected
+    rental.consumer_claimed = max(0, last.proofs_accepted - rental.claimed_base)
+    rental.consumer_seen = rental.work_accepted + rental.work_rejected - rental.consumed_base
 
 
 # ---------------------------------------------------------------- operators

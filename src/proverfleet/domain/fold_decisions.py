@@ -69,7 +69,7 @@ def _rent(fleet: Fleet, body: Rent) -> None:
         body.intent, body.slot, body.order, offer.machine_id, offer.host_id, offer.gpu_name, offer.num_gpus,
         offer.gpu_ram_mb, offer.gpu_frac, offer.cpu_ram_mb, offer.price_usd_per_hour, body.bid_usd_per_hour,
         body.min_rate, body.min_rate_from, body.min_rate_from.startswith(("explicit", "policy")), fleet.image,
-        disk_gb=body.disk_gb, priced_usd_per_hour=offer.price_usd_per_hour,
+        disk_gb=body.disk_gb, priced_usd_per_hour=offer.price_usd_per_hour, cpu_cores=offer.cpu_cores,
     )
     _add(fleet, rental)
     fleet.offers_tried.append(offer.offer_id)

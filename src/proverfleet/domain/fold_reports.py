@@ -17,6 +17,7 @@ from proverfleet.domain.report import Report
 _PROOF_UNITS = 10  # partitions a proof (cuzk-model.md section 3)
 _SRS_UNIT = 1 << 20
 _ACKS_KEPT = 64
+_UNHEARD_NS = 200 * 1_000_000_000
 _BOOTS_KEPT = 16
 _FAILED_KEPT = 3
 
@@ -46,12 +47,13 @@ def _reported(fleet: Fleet, body: Reported) -> None:
         enter(fleet, rental, stage)
     _count_failures(rental, before, report)
     _note_exit(rental, report)
-    if report.stage == "active" and rental.claimed_base < 0 and report.backlog == 0:
-        # Only a report that is up to date can be compared with the consumer's count of now.
-        rental.claimed_base = report.proofs_accepted
-        rental.consumed_base = rental.work_accepted + rental.work_rejected
+    if report.stage == "active" and (before is None or before.stage != "active"):
         fleet.slot_failures.pop(rental.slot, None)
         fleet.slot_wait_until_heard_ns.pop(rental.slot, None)
+    if before is not None and report.mono_ns - before.mono_ns > _UNHEARD_NS:
+        # Its agent stood still while the prover went on: what it counts now the consumer may have seen long ago.
+        rental.claimed_base = -1
+        rental.consumer_claimed = rental.consumer_seen = 0
     if completions.record(rental, report, fleet.policy) and report.stage == "active":
         seen = rate.active(rental, fleet.policy)
         if seen.rate is not None and seen.proofs >= rate.RATE_SHOWN_FROM:

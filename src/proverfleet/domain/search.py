@@ -85,5 +85,5 @@ def _fact(fleet: Fleet, offer: Offer) -> OfferFact:
         offer.offer_id, offer.machine_id, offer.host_id, offer.gpu_name, offer.num_gpus, offer.gpu_ram_mb,
         offer.gpu_frac, offer.cpu_name, offer.cpu_ram_mb, offer.disk_gb, offer.inet_down_mbps,
         offer.price_usd_per_hour, offer.min_bid_usd_per_hour, round(rate, 3),
-        round(pricing.usd_per_proof(offer.price_usd_per_hour, rate), 6),
+        round(pricing.usd_per_proof(offer.price_usd_per_hour, rate), 6), offer.cpu_cores_effective,
     )

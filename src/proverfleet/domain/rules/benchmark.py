@@ -19,6 +19,8 @@ from proverfleet.domain.sizing import SMALLER, partitions_for_seen
 RULE = "benchmark"
 CREPT = 1.1
 """Memory creeps up by at most a tenth after the batch (cuzk-model.md section 5)."""
+CORES_PER_PARTITION = 4
+"""Below four cores a partition, syntheses get in each other's way (cuzk-model.md section 5)."""
 DOWN_TO = 5
 DOWN_SHARE = 0.8
 """Smaller sizes than 5 gain nothing, and no smaller one makes up for more than a fifth."""
@@ -62,8 +64,8 @@ def slow(rental: Rental, rule: str, seen: rate.RateView) -> End:
 
 
 def larger_size(rental: Rental, policy: Policy, upper: float | None = None) -> int | None:
-    """One size up from what it runs at, while the memory limit allows it. A size that was killed once is tried again
-    while retries are left (what killed it may have passed); then only smaller ones.
+    """One size up from what it runs at, while the memory limit allows it. While retries are left only the memory that
+    was seen counts (what killed a size once may have passed); then only sizes below the one that was killed.
 
     What fits is judged by the memory that a partition was seen to take: 20 GiB where the CPU is the brake, up to 27.6
     where the card is. Condemning below that size would condemn our own caution, not the machine. No size gives more
@@ -75,8 +77,8 @@ def larger_size(rental: Rental, policy: Policy, upper: float | None = None) -> i
         return None
     seen_gib = last.rss_gib if last.rss_gib is None or rental.stage == "benchmark" else last.rss_gib / CREPT
     most = partitions_for_seen(limit, last.p, seen_gib)
-    if rental.oom_at_p:
-        most = min(most, rental.oom_at_p - (0 if rental.oom_retries < policy.oom_retries else 1))
+    if rental.oom_at_p and rental.oom_retries >= policy.oom_retries:
+        most = min(most, rental.oom_at_p - 1)
     if upper is not None and upper * most / last.p < rental.min_rate:
         return None
     up = min(most, max(last.p + 1, math.floor(last.p / SMALLER)))
@@ -93,6 +95,8 @@ def other_size(rental: Rental, policy: Policy, seen: rate.RateView) -> int | Non
     if up is not None and up > max(rental.too_slow_at, default=0):
         return up  # a size between ones that were too slow is not tried: each try costs a window
     down = math.floor(last.p * SMALLER)
+    if rental.cpu_cores > 0:
+        down = max(down, min(last.p - 1, math.floor(rental.cpu_cores / CORES_PER_PARTITION)))
     came_down = any(p > last.p for p in rental.too_slow_at)
     if down < DOWN_TO or came_down or down in rental.too_slow_at:
         return None

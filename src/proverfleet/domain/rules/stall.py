@@ -54,8 +54,6 @@ def check(fleet: Fleet, rental: Rental, pending: Pending) -> Directed | End | No
     if heard and last is not None:
         if last.waiting == "retry" and not was_directed(rental, "retry", last.attempt):
             return None  # `crash` judges
-        if rental.stage == "active" and (last.rpc_ok is False or not fleet.work_waiting):
-            return None
         due = not last.waiting and still_s >= fleet.policy.restart_in_place_s
         if due and rental.restarted_in_place_attempt != last.attempt:
             text = f"no unit of work for {minutes(still_s)}: its prover is started again in place"

@@ -65,14 +65,18 @@ def test_never_when_nothing_is_heard_but_the_probe_at_twice_the_limit():
 
 
 def test_never_when_starved_of_work():
-    r = restarted(probed(rental(1, still_s=7000), "answers"))
-    assert check(r, work_waiting=False)[0] is None
     r = restarted(probed(rental(1, still_s=7000, last=report(starved_s=6000.0)), "answers"))
     assert check(r)[0] is None
 
 
+def test_a_prover_that_stands_still_over_proofs_in_hand_is_not_starved():
+    r = restarted(probed(rental(1, still_s=7000), "answers"))
+    assert isinstance(check(r, work_waiting=False)[0], End)
+
+
 def test_never_when_its_work_cannot_reach_it():
-    assert check(restarted(probed(rental(1, still_s=7000, last=report(rpc_ok=False)), "answers")))[0] is None
+    starved = report(rpc_ok=False, starved_s=6000.0)
+    assert check(restarted(probed(rental(1, still_s=7000, last=starved), "answers")))[0] is None
 
 
 def test_never_with_a_backlog_or_right_after_a_gap():
