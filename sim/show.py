@@ -11,7 +11,7 @@ from rich.table import Table
 
 from proverfleet.controller.points import POINTS
 from sim.faults.catalogue import FAMILIES, KINDS, REQUIRED, Kind, Param
-from sim.faults.kinds import ANY, DURATION, TABLE, TEXT
+from sim.faults.kinds import ANY, DURATION, FLAG, TABLE, TEXT
 from sim.units import in_words
 
 COMMON = (
@@ -101,7 +101,7 @@ def one_kind(name: str, console: Console) -> None:
 def _values(param: Param) -> str:
     if param.allowed:
         return f"{len(param.allowed)} names, below" if len(param.allowed) > 12 else ", ".join(map(str, param.allowed))
-    if param.type in (TEXT, ANY, TABLE):
+    if param.type in (TEXT, ANY, TABLE, FLAG):
         return ""
     lo = f">= {param.least:g}" if param.least is not None else ""
     hi = f"<= {param.most:g}" if param.most is not None else ""
