@@ -33,12 +33,14 @@ def record(rental: Rental, report: Report, policy: Policy) -> bool:
     if phase == EARNING and (entered or process != rental.rate_process):
         _skip(rental, report.clock_id, report.mono_ns, policy)
     rental.phase, rental.phase_attempt, rental.rate_process = phase, report.attempt, process
+    if not report.last_completions or report.stage == "draining":
+        return False  # while draining the pipeline runs dry: those intervals say nothing
     restarts = report.restarts_prover + report.restarts_container
     done = rental.completed
     newest = done[-1].n if done else -1
     fresh = [c for c in report.last_completions if c[0] > newest]
-    if not fresh or report.stage == "draining":
-        return False  # while draining the pipeline runs dry: those intervals say nothing
+    if not fresh:
+        return False
     for i, (n, mono_ns) in enumerate(fresh):
         own = phase
         if entered and phase != WARMING and (i == 0 or phase == EARNING):

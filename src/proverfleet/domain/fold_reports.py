@@ -55,9 +55,19 @@ def _reported(fleet: Fleet, body: Reported) -> None:
         rental.claimed_base = -1
         rental.consumer_claimed = rental.consumer_seen = 0
     if completions.record(rental, report, fleet.policy) and report.stage == "active":
+        _show_rate(fleet, rental)
+
+
+def _show_rate(fleet: Fleet, rental: Rental) -> None:
+    """The rate that people see, once a few proofs carry it."""
+    plain = rate.unsuspected(rental, fleet.policy)
+    if plain is None:
         seen = rate.active(rental, fleet.policy)
-        if seen.rate is not None and seen.proofs >= rate.RATE_SHOWN_FROM:
-            rental.rate_proofs_per_hour = seen.rate
+        if seen.rate is None:
+            return
+        plain = (seen.rate, seen.proofs)
+    if plain[1] >= rate.RATE_SHOWN_FROM:
+        rental.rate_proofs_per_hour = plain[0]
 
 
 def _newest(rental: Rental, report: Report) -> bool:

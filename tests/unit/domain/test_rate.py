@@ -122,6 +122,23 @@ def test_a_full_hour_clearly_below_condemns_and_clearly_above_does_not() -> None
     assert rate.active(feed(fresh(), every(90.0, 60)), P).verdict == "above"
 
 
+@pytest.mark.parametrize("mean_s", [85.0, 98.0, 101.0, 110.0])
+@pytest.mark.parametrize("fields", [{}, {"gpu_frac": 0.5}, {"consumer_claimed": 40, "consumer_seen": 30}])
+def test_what_is_unsuspected_is_never_condemned_and_has_the_same_rate(mean_s: float, fields: dict[str, Any]) -> None:
+    r, found = fresh(**fields), 0
+    feed(r, [])
+    for i, t in enumerate(noisy(random.Random(3), mean_s, 150, 0.1)):
+        r.last = report("active", mono_ns=int(t * NS), last_completions=((i + 1, int(t * NS)),))
+        completions.record(r, r.last, P)
+        plain, seen = rate.unsuspected(r, P), rate.active(r, P)
+        if plain is not None:
+            found += 1
+            assert plain == (seen.rate, seen.proofs) and seen.verdict in ("above", "undecided")
+        else:
+            assert seen.rate is None or seen.rate < r.min_rate
+    assert found or mean_s > 100.0 or fields
+
+
 def test_evidence_grows_over_three_windows_for_a_rental_slightly_below() -> None:
     dice = random.Random(7)
     times = list(noisy(dice, 100.0 / 0.965, 120, 0.03))

@@ -23,13 +23,16 @@ def check(fleet: Fleet, rental: Rental, pending: Pending) -> list[Judged | Marke
     newest = rental.completed[-1]
     if (newest.attempt, newest.p) != (last.attempt, last.p):
         return []  # what is on record was another size or attempt
+    decided = rental.judged == "passed" and not rental.probation
+    if decided and rate.unsuspected(rental, fleet.policy) is not None:
+        return []
     seen = rate.active(rental, fleet.policy)
     if seen.verdict in CONDEMNED:
         other = other_size(rental, fleet.policy, seen)
         if other is not None:
             return resize(pending, rental, RULE, other, seen.why)
         return [slow(rental, RULE, seen)]
-    if seen.verdict != "above" or not seen.full or (rental.judged == "passed" and not rental.probation):
+    if seen.verdict != "above" or not seen.full or decided:
         return []
     out: list[Judged | Marked | Directed | End] = [
         Judged(RULE, rental.intent, "passed", seen.rate, seen.proofs, seen.why)]
