@@ -101,6 +101,7 @@ class SimParams:
         self.at = container.world.now_ns()
         self.digests_differ = False
         self.lost_to: int | None = None
+        self._on_disk: int | None = None  # None: changed since it was last summed
         self._down = 0.0  # bytes/s
         self._disk = 0.0
         self._room = float(TOTAL_BYTES)  # bytes of parameters that the disk can hold
@@ -133,16 +134,26 @@ class SimParams:
     @property
     def on_disk(self) -> int:
         """Bytes received into files that have not failed."""
-        return int(sum(f.received for f in self.files))
+        if self._on_disk is None:
+            self._on_disk = int(sum(f.received for f in self.files))
+        return self._on_disk
 
     def missing(self) -> str:
         """The first file that is not there and good; "" when all are."""
         return next((f.name for f in self.files if not f.good), "")
 
+    def fill(self) -> None:
+        """All files are there and good, as after a fetch long ago."""
+        for f in self.files:
+            f.received = f.hashed = float(f.size)
+            f.good = True
+        self._on_disk = None
+
     def spoil(self, index: int, fault: int | None) -> None:
         """A good file turns out to be bad on the disk: it is gone."""
         f = self.files[index]
         f.received, f.hashed, f.good = 0.0, 0.0, False
+        self._on_disk = None
         self.lost_to = fault
 
     def corrupt(self, fault: FaultSpec) -> bool:
@@ -157,6 +168,7 @@ class SimParams:
     def wipe(self) -> None:
         """The disk is lost."""
         self.files = [File(name, size) for name, size in FILES]
+        self._on_disk = None
 
     def container_ended(self, now: int) -> None:
         self.settle(now)
@@ -192,6 +204,7 @@ class SimParams:
 
     def _move(self, seconds: float) -> None:
         down, disk = self._rates()
+        self._on_disk = None
         for f in self.files:
             if f.received < f.size:
                 f.received = min(float(f.size), f.received + down * seconds)
@@ -212,6 +225,7 @@ class SimParams:
             fault = f.bad_by.pop(0)
             f.received = f.hashed = 0.0
             f.failures += 1
+            self._on_disk = None
             if not fault.params.get("same_digest", True) and f.failures > 1:
                 self.digests_differ = True
             if f.failures >= 3:

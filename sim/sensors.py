@@ -14,7 +14,9 @@ from sim.truth import NS
 if TYPE_CHECKING:
     import asyncio
 
+    from sim.conditions import Conditions
     from sim.container import Container
+    from sim.spec import MachineSpec
 
 NVML_DEADLINE_S = 10.0
 LOAD_S = 30.0
@@ -25,6 +27,8 @@ class SimSensors:
     def __init__(self, container: Container) -> None:
         self.container = container
         self.world = container.world
+        self._shown: tuple[Conditions, float, bool] | None = None  # what ``_cards`` were made of
+        self._cards: tuple[Gpu, ...] = ()
 
     async def read(self) -> Readings:
         """As it stands; no load is made, so network and link are not known."""
@@ -57,19 +61,25 @@ class SimSensors:
         if c.nvml in ("error", "hang"):
             return None
         spec = self.container.host.spec
-        cards = []
-        for index, card in enumerate(c.cards):
-            uuid = f"GPU-{spec.id:08x}-{card.slot:02x}"
-            if c.nvml:  # the reading answers and says nothing usable
-                cards.append(Gpu(uuid))
-                continue
-            util = self.container.gpu_util or 0.0
-            link = c.hardware.pcie_gb_per_s
-            if not loaded and util < 5.0:
-                link = IDLE_LINK_GB_PER_S if c.idle_pcie_gb_per_s is None else c.idle_pcie_gb_per_s
-            xid = next((x for at, x in c.xid if at == index), None)
-            foreign = c.foreign_load if c.foreign_shown and c.foreign_load > 0 else None
-            hot = 84.0 if c.throttle < 1.0 else 71.0
-            temp = hot if util > 5.0 else 38.0
-            cards.append(Gpu(uuid, card.name, spec.gpu_ram_mb, util / 100.0, temp, link, xid, foreign))
-        return tuple(cards)
+        if c.nvml:  # the reading answers and says nothing usable
+            return tuple(Gpu(_uuid(spec.id, card.slot)) for card in c.cards)
+        shown = (c, self.container.gpu_util or 0.0, loaded)
+        if shown != self._shown:
+            self._shown, self._cards = shown, tuple(_card(spec, i, *shown) for i in range(len(c.cards)))
+        return self._cards
+
+
+def _uuid(machine_id: int, slot: int) -> str:
+    return f"GPU-{machine_id:08x}-{slot:02x}"
+
+
+def _card(spec: MachineSpec, index: int, c: Conditions, util: float, loaded: bool) -> Gpu:
+    card = c.cards[index]
+    link = c.hardware.pcie_gb_per_s
+    if not loaded and util < 5.0:
+        link = IDLE_LINK_GB_PER_S if c.idle_pcie_gb_per_s is None else c.idle_pcie_gb_per_s
+    xid = next((x for at, x in c.xid if at == index), None)
+    foreign = c.foreign_load if c.foreign_shown and c.foreign_load > 0 else None
+    hot = 84.0 if c.throttle < 1.0 else 71.0
+    temp = hot if util > 5.0 else 38.0
+    return Gpu(_uuid(spec.id, card.slot), card.name, spec.gpu_ram_mb, util / 100.0, temp, link, xid, foreign)

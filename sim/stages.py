@@ -79,7 +79,7 @@ class StagedState:
         return dict(found) if found is not None else None
 
     def save(self, data: dict[str, Any]) -> None:
-        self._container.disk["agent"] = dict(data)
+        self._container.disk["agent"] = data
         stage = data.get("stage")
         if stage != self._stage:
             self._stage = stage

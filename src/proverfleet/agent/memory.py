@@ -7,7 +7,7 @@ be taken back by a crash, and cumulative counters never fall.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from operator import attrgetter
+from operator import attrgetter, lt
 from typing import Any, NamedTuple
 
 from proverfleet.domain.report import AGENT_STAGES, ExitFact
@@ -36,7 +36,7 @@ class Counts(NamedTuple):
 
     def fell_from(self, before: Counts) -> bool:
         """Is any counter lower than it was? Then another daemon is counting."""
-        return any(now < then for now, then in zip(self, before, strict=True))
+        return any(map(lt, self, before))
 
 
 @dataclass(slots=True)
@@ -185,9 +185,10 @@ def count_params(memory: Memory, received: int, hashed: int, total: int) -> None
 
 def units(memory: Memory) -> tuple[int, ...]:
     """Everything that is a unit of work; it rises exactly when one was finished."""
-    total = memory.total
+    base, last = memory.base, memory.last
     return (
-        memory.received_high, memory.bytes_hashed, total.srs_bytes, total.partitions, total.accepted, total.failed
+        memory.received_high, memory.bytes_hashed, base.srs_bytes + last.srs_bytes, base.partitions + last.partitions,
+        base.accepted + last.accepted, base.failed + last.failed,
     )
 
 

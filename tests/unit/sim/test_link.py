@@ -91,9 +91,7 @@ def test_stage_marks_come_with_the_calls_that_begin_the_stages() -> None:
     prover, params = StagedProver(line.container), StagedParams(line.container)
     for _ in range(2):
         line.place.do(params.fetch())
-    for f in line.container.params.files:
-        f.received = f.hashed = float(f.size)
-        f.good = True
+    line.container.params.fill()
     from proverfleet.domain.sizing import Sizing
 
     line.place.do(prover.start(Sizing(9, 3)))
@@ -283,9 +281,7 @@ def test_the_probe_finds_the_agent_the_mark_and_the_daemon() -> None:
     found = line.look()
     assert found.mark == "pf.fleet1.intent1" and found.agent_alive and found.daemon_start_s is None
     assert found.partitions is None and found.bytes_on_disk == 0
-    for f in line.container.params.files:
-        f.received = f.hashed = float(f.size)
-        f.good = True
+    line.container.params.fill()
     line.place.do(line.container.prover.start(Sizing(9, 3)))
     line.process.crash()
     found = line.look()
