@@ -17,10 +17,9 @@ MACHINES = [
 ]
 
 
-def fault(kind: str, at_s: float, for_s: float | None, machines: list[int] | None = None, **params: object) -> FaultSpec:
+def fault(kind: str, at_s: float, for_s: float | None, **params: object) -> FaultSpec:
     found = KINDS[kind]
-    return FaultSpec(kind=kind, at_s=at_s, for_s=for_s, times=found.times, machines=machines,
-                     params={**found.defaults(), **params})
+    return FaultSpec(kind=kind, at_s=at_s, for_s=for_s, times=found.times, params={**found.defaults(), **params})
 
 
 def world(*faults: FaultSpec) -> Scenario:
@@ -41,6 +40,7 @@ def world(*faults: FaultSpec) -> Scenario:
     ("market.list_gone_410", 3600.0, {"status": 200}),
     ("market.status", 3600.0, {"value": "exited"}),
     ("market.row_poison", 3600.0, {"field": "actual_status", "how": "null", "alternate": True}),
+    ("market.get_null", 3600.0, {}),
     ("market.auth_broken", 7200.0, {}),
     ("market.hang", 3600.0, {}),
     ("controller.offline", 2700.0, {}),
@@ -50,17 +50,11 @@ def world(*faults: FaultSpec) -> Scenario:
 def test_a_lie_or_an_outage_ends_nothing_that_its_twin_keeps(
     kind: str, for_s: float, params: dict[str, object], seed: int
 ) -> None:
-    pair = twins(world(fault(kind, 9000.0, for_s, **params)), seed, LIES)
+    faults = [fault(kind, 9000.0, for_s, **params)]
+    if kind == "market.get_null":  # reads by id are asked for only when a listing is in doubt
+        faults.append(fault("market.list_empty", 9000.0, for_s))
+    pair = twins(world(*faults), seed, LIES)
     assert pair.run.faults.get(kind), "the fault never fired"
-    assert pair.ended == []
-
-
-def test_two_lies_that_agree_end_nothing_while_the_agent_speaks() -> None:
-    """The listing lacks the rows and the reads by id deny the contracts, for an hour."""
-    listing = fault("market.list_partial", 9000.0, 3600.0, how="rows_missing")
-    both = world(listing, fault("market.get_null", 9000.0, 3600.0))
-    pair = twins(both, 1, LIES)
-    assert pair.run.faults.get("market.get_null"), "the fault never fired"
     assert pair.ended == []
 
 

@@ -8,6 +8,7 @@ from sim.oracle.view import HOUR, MINUTE, Findings, View, phase, stall_limit_ns
 from sim.truth import NS, ContractTruth, Spans
 
 BEAT_LIMIT = 120 * NS
+SIZES_TRIED = 4
 UNTRUSTED = ("market.", "systemic.", "params.source_down", "params.stall")
 
 
@@ -166,10 +167,15 @@ def _slow_kept(v: View, c: ContractTruth, out: Findings) -> None:
 
 
 def _below_all_along(v: View, c: ContractTruth, start: int, end: int) -> bool:
-    """Busy and heard for the whole of [start, end], and truly below 0.97 x min_rate in each third of it."""
+    """Busy and heard for the whole of [start, end], at one size, and truly below 0.97 x min_rate in each third of it.
+
+    Another size is tried before a rate condemns, and has its own windows; more than three tries are none."""
     span, floor = end - start, 0.97 * v.min_rate(c, end)
     heard = c.agent_reachable.total(start, end) if c.agent_reachable.spans else span
     if c.busy.total(start, end) < 0.97 * span or heard < 0.9 * span:
+        return False
+    begun = c.marks.get("active", [])
+    if len(begun) <= SIZES_TRIED and any(start < t < end for t in begun):
         return False
     thirds = [(start + k * span // 3, start + (k + 1) * span // 3) for k in range(3)]
     return all(v.mean_potential(c, a, b) < floor for a, b in thirds)

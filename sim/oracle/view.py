@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from sim.spec import Scenario
+from sim.spec import DeploySpec, Scenario
 from sim.truth import NS, CallTruth, ContractTruth, FiredTruth, Spans, Truth
 
 KNOWABLE_NS = 150 * NS
@@ -47,7 +47,7 @@ class View:
     now: int
     ours: list[ContractTruth]
     destroys: dict[int, list[CallTruth]]
-    explicit: dict[int, float | None]
+    orders: dict[int, DeploySpec]
 
     def number(self, name: str, default: float) -> float:
         """A number of the policy as the scenario states it; rules.md's default otherwise."""
@@ -57,7 +57,9 @@ class View:
     def min_rate(self, c: ContractTruth, at: int) -> float:
         """INV-1's threshold for this contract: explicit in its deploy order, else from its price then."""
         price = c.price.at(at) or c.price_usd_per_hour
-        return self.scenario.min_rate_for(price, self.explicit.get(c.machine_id))
+        order = self.orders.get(c.machine_id)
+        explicit = order.min_rate if order is not None and c.created >= order.at_s * NS else None
+        return self.scenario.min_rate_for(price, explicit)
 
     def wanted(self, at: int) -> float:
         """Contracts that the operator wants: the target, which deploy orders count towards; the orders alone where the
@@ -90,7 +92,7 @@ def view_of(truth: Truth, scenario: Scenario, now: int) -> View:
     for call in truth.calls:
         if call.op == "destroy" and call.contract_id is not None:
             destroys.setdefault(call.contract_id, []).append(call)
-    return View(truth, scenario, now, ours, destroys, {d.machine: d.min_rate for d in scenario.deploy})
+    return View(truth, scenario, now, ours, destroys, {d.machine: d for d in scenario.deploy})
 
 
 def mark_at(c: ContractTruth, name: str) -> int | None:

@@ -10,6 +10,7 @@ from proverfleet.domain.events import ContractRead, Listed, LogsRead, Probed, Ro
 from proverfleet.domain.fleet import DestroyState, Fleet, Orphan, Rental
 from proverfleet.domain.ids import ContractId, FleetId, IntentId, mark, parse_mark
 
+_PROBES_APART = 5  # beats
 _STOPPED = ("stopped", "frozen")
 _BAD_STATUS = ("exited", "stopped", "error")
 # Substrings of vast-api.md section 3.2 by which a status text says that the container cannot start.
@@ -63,7 +64,10 @@ def _listed_of(fleet: Fleet, rental: Rental, contract: ContractId, changed: bool
     status = row.actual_status
     rental.running_listed_ns = _since(fleet, rental.running_listed_ns, status == "running")
     rental.offline_listed_ns = _since(fleet, rental.offline_listed_ns, status == "offline")
-    rental.bad_status_beats = rental.bad_status_beats + 1 if _bad(row) else 0
+    if not _bad(row) or (changed and rental.status_new):  # a pull that moves has not failed, whatever the status says
+        rental.bad_status_beats = 0
+    else:
+        rental.bad_status_beats += 1
     stopped = row.intended_status in _STOPPED
     rental.market_stopped_listings = rental.market_stopped_listings + 1 if stopped else 0
 
@@ -76,8 +80,12 @@ def _since(fleet: Fleet, since_listed_ns: int | None, so: bool) -> int | None:
 
 def _bad(row: RowFact) -> bool:
     """Does the market say that the container ended by itself or cannot start? (A stop is another matter.)"""
+    return row.actual_status in _BAD_STATUS or _bad_text(row)
+
+
+def _bad_text(row: RowFact) -> bool:
     text = (row.status_msg or "").lower()
-    return row.actual_status in _BAD_STATUS or any(t in text for t in _BAD_TEXT)
+    return any(t in text for t in _BAD_TEXT)
 
 
 def _moved(rental: Rental, row: RowFact) -> None:
@@ -89,7 +97,8 @@ def _moved(rental: Rental, row: RowFact) -> None:
     if old is None:
         rental.evidence_new = True
         return
-    text = row.status_msg != old.status_msg and bool(row.status_msg) and bool(old.status_msg) and not _bad(row)
+    text = row.status_msg != old.status_msg and bool(row.status_msg) and bool(old.status_msg)
+    text = text and not _bad_text(row) and "exited" not in (row.status_msg or "")
     grew = (row.disk_usage_gb or 0.0) > max(0.0, old.disk_usage_gb or 0.0)
     if text or grew or row.gpu_util != old.gpu_util or row.actual_status != old.actual_status:
         rental.evidence_new = True
@@ -167,10 +176,12 @@ def _logs_read(fleet: Fleet, body: LogsRead) -> None:
 
 
 def _probed(fleet: Fleet, body: Probed) -> None:
-    """Counters are the daemon's own since its start, so only a rise under the same start is progress."""
+    """Counters are the daemon's own since its start, so only a rise under the same start is progress, and only since a
+    probe of the last beats: what rose since an old one may have been reported long ago."""
     rental = rental_of(fleet, body.contract_id)
     if rental is None:
         return
+    recent = rental.probe_beat >= 0 and fleet.beat - rental.probe_beat <= _PROBES_APART
     rental.probe_outcome, rental.probe_beat, rental.probe_heard_ns = body.outcome, fleet.beat, fleet.heard_ns
     if body.outcome not in ("answers", "no_agent"):
         return
@@ -178,11 +189,11 @@ def _probed(fleet: Fleet, body: Probed) -> None:
         rental.evidence_new = True
     if body.daemon_start_s is not None:
         units = (body.partitions or 0) + _PROOF_UNITS * (body.proofs or 0)
-        if body.daemon_start_s == rental.probe_key and units > rental.probe_units:
+        if recent and body.daemon_start_s == rental.probe_key and units > rental.probe_units:
             rental.evidence_new = rental.progress_new = True
         rental.probe_key, rental.probe_units = body.daemon_start_s, units
     if body.bytes_on_disk is not None:
-        if rental.stage == "setup" and 0 < rental.probe_bytes < body.bytes_on_disk:
+        if recent and rental.stage == "setup" and 0 < rental.probe_bytes < body.bytes_on_disk:
             rental.evidence_new = rental.progress_new = True
         rental.probe_bytes = body.bytes_on_disk
 
