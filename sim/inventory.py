@@ -2,7 +2,7 @@
 
 Cards and CPU classes: reference/cuzk-model.md section 5 (only the 5070 Ti is measured; the rest are its estimates).
 Prices are the usual on-demand $/h of one card, which operators spread by about a third either way.
-Out of scope: places and names of operators, which no decision reads.
+Places are Faker's, seeded from the same stream. Out of scope: names of operators, which no decision reads.
 """
 
 from __future__ import annotations
@@ -91,10 +91,16 @@ def draw_machine(stream: random.Random, machine_id: int, host_id: int) -> Machin
 
 def draw_machines(stream: random.Random, count: int, taken: list[int], hosts: list[int]) -> list[MachineSpec]:
     """``count`` machines of about half as many operators, with ids and hosts beside those already ``taken``."""
+    from faker import Faker  # only worlds that draw a market pay for its import
+
+    names = Faker("en_US")
+    names.seed_instance(stream.getrandbits(32))
     out: list[MachineSpec] = []
     first_host = max(hosts, default=1000) + 1
     machine_id = max(taken, default=20_000)
     for _ in range(count):
         machine_id += stream.randint(1, 40)
-        out.append(draw_machine(stream, machine_id, first_host + stream.randrange(max(1, count // 2))))
+        machine = draw_machine(stream, machine_id, first_host + stream.randrange(max(1, count // 2)))
+        machine.place = f"{names.city()}, {names.country_code()}"
+        out.append(machine)
     return out

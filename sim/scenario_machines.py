@@ -74,6 +74,7 @@ def _machine(table: Table) -> tuple[MachineSpec, int]:
     elif limit is not None:
         spec.cgroup_gib = table.as_number("cgroup_gib", limit, least=None, above=0)
     spec.cpu_name = table.text("cpu_name", spec.cpu_name)
+    spec.place = str(table.raw("place", ""))
     spec.daemon = table.text("daemon", spec.daemon, ("current", "old"))
     spec.works = table.flag("works", spec.works)
     spec.first_sizing = _first_sizing(table)

@@ -23,6 +23,7 @@ class MachineSpec:
     gpu_ram_mb: int = 24_564
     gpu_frac: float = 1.0
     cpu_name: str = "AMD EPYC 7543"
+    place: str = ""  # where its operator says it stands; no decision reads it
     cpu_cores: float = 64.0
     ram_gib: float = 504.0
     cgroup_gib: float | None = None  # None: like ram_gib; "max" in a file: float("inf")
