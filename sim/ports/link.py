@@ -19,6 +19,8 @@ from sim.stages import registered
 from sim.truth import NS, STAGES, CallTruth
 
 if TYPE_CHECKING:
+    import asyncio
+
     from sim.container import Container
     from sim.process import Process
     from sim.spec import FaultSpec
@@ -60,8 +62,8 @@ class DirectLink:
             registered(self._container)
         return answer
 
-    async def _call(self, report: Report, extra_ns: int = 0) -> Answer:
-        return await self._world.net.call(
+    def _call(self, report: Report, extra_ns: int = 0) -> asyncio.Future[Answer]:
+        return self._world.net.call(
             self._process, "report", "", lambda: self._serve(report), latency=LINK, extra_ns=extra_ns,
             callee=self._controller(), path=None if self._lines.clean else self._passes, deadline_ns=DEADLINE_NS,
             late=_no_answer,

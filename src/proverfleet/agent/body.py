@@ -18,6 +18,8 @@ from proverfleet.ports import AgentPorts, ParamsStatus, ProverStatus
 
 BOOT_DIGITS = 12
 LEASE_REPEAT_S = 300.0
+# A full disk costs what a restart would resume from, not the work.
+_FULL_DISK = suppress(OSError)
 # Stages in which the work looks again at each tick; later ones are woken only when something changed.
 EAGER = ("hello", "tunnel", "params", "sizing", "warmup")
 
@@ -88,14 +90,15 @@ class Body:
 
     async def limit_gib(self) -> float | None:
         """The smallest cgroup limit, GiB; None where there is none or it cannot be read within a tick."""
+        now_ns = self.ports.clock.monotonic_ns
         for _ in range(2):
-            limit = self.senses.current().limit_gib
+            limit = self.senses.current(now_ns()).limit_gib
             if limit is not None:
                 return limit
-            self.senses.ask()
+            self.senses.ask(now_ns())
             await self.bell.wait()
             self.bell.clear()
-        return self.senses.current().limit_gib
+        return self.senses.current(now_ns()).limit_gib
 
     def changed(self) -> bool:
         """Has the daemon's shape changed since this was last asked? (The work is not woken for counters.)"""
@@ -116,15 +119,15 @@ class Body:
         kept = self.memory
         kept.mono_ns = self.ports.clock.monotonic_ns()
         kept.wall_ns = self.ports.clock.wall_ns()
-        with suppress(OSError):  # a full disk costs what a restart would resume from, not the work
+        with _FULL_DISK:
             self.ports.state.save(kept.dump())
 
     def report(self) -> None:
         """Makes a report of now and posts it. The memory is on disk before the report can leave (memory.py)."""
-        kept = self.memory
-        self.senses.ask()
+        now = self.ports.clock.monotonic_ns()
+        self.senses.ask(now)
         made = self._reporter.make(
-            kept, self.ports.clock.monotonic_ns(), self.status, self.params, self.senses.current(), self.line.rpc_ok
+            self.memory, now, self.status, self.params, self.senses.current(now), self.line.rpc_ok
         )
         self.save()
         self.line.post(made)

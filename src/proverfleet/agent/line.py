@@ -5,10 +5,10 @@ Nothing here holds up the work or the making of reports: both go on while the li
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
 from proverfleet.agent.outbox import Outbox
+from proverfleet.agent.wake import Wake
 from proverfleet.domain.report import Answer, Report
 from proverfleet.errors import PortError
 from proverfleet.ports import AgentPorts
@@ -31,7 +31,7 @@ class Line:
         self._ports = ports
         self._heard = heard
         self._repaired = repaired
-        self._posted = asyncio.Event()
+        self._posted = Wake()
         self.outbox = Outbox()
         self.rpc_ok: bool | None = None
         self.rpc_wanted = False
@@ -40,14 +40,13 @@ class Line:
     def post(self, report: Report) -> None:
         """Queues a report. Returns at once."""
         self.outbox.add(report)
-        self._posted.set()
+        self._posted.ring()
 
     async def run(self) -> None:
         await self._mend()
         failures = 0
         while True:
             if not self.outbox.reports:
-                self._posted.clear()
                 await self._posted.wait()
             report = self.outbox.oldest()
             try:
