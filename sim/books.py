@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from sim.world import World
 
 KIND = b'"kind":"'
+REPORTED = b'reported"'
 HEAD = 96  # bytes of a line within which its kind stands
 KEPT = frozenset((b"alerted", b"braked", b"blacklisted", b"struck", b"end", b"judged", b"ordered", b"extra"))
 
@@ -38,9 +39,9 @@ class Books:
 
     def _line(self, line: bytes) -> None:
         start = line.find(KIND, 0, HEAD) + len(KIND)
-        kind = line[start : line.index(b'"', start)]
-        if kind == b"reported":
+        if line.startswith(REPORTED, start):
             return
+        kind = line[start : line.index(b'"', start)]
         world = self.world
         if not self._due:
             self._due = True

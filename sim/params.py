@@ -178,13 +178,15 @@ class SimParams:
     # ------------------------------------------------------------ time
 
     def settle(self, now: int) -> None:
+        if now <= self.at:
+            return
         while self.running and self.at < now:
             step = self._step_ns()
             until = now if step is None else min(now, self.at + step)
             self._move((until - self.at) / NS)
             self.at = until
             self._check(until)
-        self.at = max(self.at, now)
+        self.at = now
 
     def _rates(self) -> tuple[float, float]:
         """Bytes/s that one incomplete file receives, and that one complete file is hashed at, as things stand."""

@@ -125,14 +125,15 @@ def _frozen_s(rental: Rental, last: Completed, busy_s: float, policy: Policy) ->
 def _prune(rental: Rental, policy: Policy) -> None:
     """Keeps what the longest look needs: three windows of earning, or one batch."""
     done = rental.completed
-    if len(done) <= _PRUNE_AT:
+    if len(done) <= _PRUNE_AT + 1:
         return
     if done[-1].phase != EARNING:
         del done[:-_BATCH_KEPT]
         return
     from_s = done[-1].busy_sum_s - WINDOWS * window_s(rental, policy)
-    cut = 0
+    if done[_PRUNE_AT].busy_sum_s > from_s:
+        return  # too few to be worth it
+    cut = _PRUNE_AT
     while cut < len(done) - 2 and done[cut + 1].busy_sum_s <= from_s:
         cut += 1
-    if cut >= _PRUNE_AT:
-        del done[:cut]
+    del done[:cut]

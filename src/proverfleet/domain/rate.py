@@ -208,6 +208,8 @@ def _open_s(rental: Rental, last: Completed, policy: Policy) -> float:
 
 def _first_earning(done: list[Completed]) -> int:
     """Where earning begins in the record (entries of the batch may stand before it)."""
+    if done[0].phase == EARNING:
+        return 0
     return next((i for i, entry in enumerate(done) if entry.phase == EARNING), len(done) - 1)
 
 

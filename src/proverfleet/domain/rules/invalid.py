@@ -37,7 +37,7 @@ def check(fleet: Fleet, rental: Rental, pending: Pending) -> End | None:
 
 
 def _refused(rental: Rental) -> int:
-    return sum(1 for ok in rental.work_results[-LAST:] if not ok)
+    return rental.work_results[-LAST:].count(False)
 
 
 def _wrong(rental: Rental, who: str, in_a_row: int, of_last: int, blame: str) -> End:
