@@ -6,6 +6,7 @@ Exit codes: 0 all held, 1 an invariant or expectation was violated (or two thing
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -28,7 +29,8 @@ ScenarioArg = Annotated[str | None, typer.Argument(
     show_default=False)]
 SeedOption = Annotated[str, typer.Option("--seed", metavar="N", help="Everything random comes from it.")]
 PolicyOption = Annotated[str | None, typer.Option(
-    "--policy", metavar="FILE|legacy", help="Policy fields from a TOML file, or the old manager.", show_default=False)]
+    "--policy", metavar="FILE|default|legacy",
+    help="Policy fields from a TOML file, our rules, or the old manager's.", show_default=False)]
 AdapterOption = Annotated[str, typer.Option("--adapter", metavar="direct", help="Which wiring.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object on stdout and nothing else.")]
 
@@ -131,13 +133,16 @@ def import_(
 # ---------------------------------------------------------------- arguments
 
 
+SEED_MAX = 2**63 - 1  # what a journal's line can hold
+
+
 def seed_of(text: str) -> int:
     try:
         seed = int(text)
     except ValueError:
         raise WrongUse(f"--seed {text}: is no whole number; write it like --seed 7") from None
-    if seed < 0:
-        raise WrongUse(f"--seed {text}: must be 0 or more; write it like --seed 7")
+    if not 0 <= seed <= SEED_MAX:
+        raise WrongUse(f"--seed {text}: must be from 0 to {SEED_MAX}; write it like --seed 7")
     return seed
 
 
@@ -147,6 +152,8 @@ def seeds_of(text: str) -> range:
         a, b = int(first), int(last if dots else first)
     except ValueError:
         raise WrongUse(f"--seeds {text}: is no range; write it like --seeds 1..300") from None
+    if b > SEED_MAX:
+        raise WrongUse(f"--seeds {text}: must end at {SEED_MAX} or before; write it like --seeds 1..300")
     if a < 0 or b < a:
         raise WrongUse(f"--seeds {text}: runs backwards or below 0; write it like --seeds 1..300")
     return range(a, b + 1)
@@ -209,6 +216,9 @@ def complain(name: str, text: str) -> int:
 
 def main() -> None:
     """The console script."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without our signs still gets the words
     sys.exit(invoke(sys.argv[1:]))
 
 

@@ -23,6 +23,7 @@ from sim.spec import Scenario
 from sim.table import ScenarioError
 
 OK, FAILED, NOT_DETERMINISTIC = 0, 1, 4
+RULES = ("default", "legacy")
 WIDTH_OF_A_FILE = 160  # output that goes into a file or a pipe is not folded at 80
 
 
@@ -50,8 +51,8 @@ class Asked:
         from sim.swarm import draw
 
         scenario = files.resolve(self.scenario, seed) if self.scenario is not None else draw(seed)
-        if self.policy == "legacy":
-            scenario.rules = "legacy"
+        if self.policy in RULES:
+            scenario.rules = self.policy
         return scenario
 
     def policy_for(self, scenario: Scenario) -> Policy | None:
@@ -71,7 +72,7 @@ class Asked:
 def ask(named: str | None, seed: int, adapter: str, policy: str | None) -> Asked:
     """Checks everything that the command line names, before anything runs or is written. ScenarioError."""
     scenario = files.load(named) if named is not None else None
-    fields = {} if policy in (None, "legacy") else files.read_policy(str(policy))
+    fields = {} if policy in (None, *RULES) else files.read_policy(str(policy))
     if scenario is not None and fields:
         Policy.of({**scenario.policy, **fields})
     from sim.wiring import ADAPTERS
@@ -143,10 +144,11 @@ def replay(journal: Path, policy: str | None) -> int:
     from sim.replay import replay as replay_file
     from sim.units import in_words
 
-    fields = {} if policy in (None, "legacy") else files.read_policy(str(policy))
+    fields = {} if policy in (None, *RULES) else files.read_policy(str(policy))
     file = read_run(journal)
     _say_cut(file)
-    brain: Brain = LegacyBrain() if "legacy" in (policy, file.header.get("rules")) else DefaultBrain()
+    legacy = policy == "legacy" or (policy is None and file.header.get("rules") == "legacy")
+    brain: Brain = LegacyBrain() if legacy else DefaultBrain()
     console = out()
     if policy is None:
         done = replay_file(file, brain)
@@ -161,7 +163,11 @@ def replay(journal: Path, policy: str | None) -> int:
         return OK
     done, changes = backtest(file, brain, Policy.of(fields) if fields else None)
     counted = f"{done.beats:,} beats, {done.decisions:,} decisions recorded"
-    console.print(f"{policy}: {len(changes)} decisions would differ ({counted})", soft_wrap=True)
+    differ = f"{len(changes)} decision{'' if len(changes) == 1 else 's'} would differ"
+    console.print(f"{policy}: {differ} ({counted})", soft_wrap=True)
+    if changes:
+        console.print("[dim]after the first of them the record is another world's: run the scenario to see the end[/]",
+                      soft_wrap=True)
     for c in changes:
         was = "never" if c.recorded_s is None else f"at {in_words(round(c.recorded_s))}"
         now = "never" if c.decided_s is None else f"at {in_words(round(c.decided_s))}"

@@ -95,7 +95,8 @@ def evaluate(text: str, result: Mapping[str, Any]) -> Any:
     except CheckError:
         raise
     except (TypeError, IndexError, ValueError, ZeroDivisionError, OverflowError, KeyError, RecursionError) as error:
-        raise CheckError(f"{type(error).__name__}: {error}") from None
+        why = "a value in it is null" if "NoneType" in str(error) else f"{type(error).__name__}: {error}"
+        raise CheckError(why) from None
 
 
 def _value(node: ast.expr, names: Mapping[str, Any]) -> Any:

@@ -44,6 +44,8 @@ class RunJournal:
         self._prefix_key: tuple[int, str] = (-1, "")
         self._prefix = b""
         if path is not None:
+            if _is_something_else(path):
+                raise JournalError(f"{path} exists and is no journal; it is not overwritten: name another file")
             try:
                 self._file = path.open("wb", buffering=0)
             except OSError as exc:
@@ -117,6 +119,17 @@ class RunFile:
         for line in self.lines:
             if line["src"] == "controller":
                 yield {k: v for k, v in line.items() if k not in ("src", "t", "by")}
+
+
+def _is_something_else(path: Path) -> bool:
+    """Does a regular file of this name hold anything but a journal?"""
+    try:
+        if not path.is_file() or path.stat().st_size == 0:
+            return False
+        with path.open("rb") as file:
+            return not file.read(4096).lstrip().startswith(b'{') or b'"src":"header"' not in path.read_bytes()[:1 << 20]
+    except OSError:
+        return False
 
 
 def read_run(path: Path) -> RunFile:

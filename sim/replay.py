@@ -121,8 +121,10 @@ class _Book:
         """Folds the event; False: it is another store's (a second controller with books of its own)."""
         expected = self.events[-1].seq + 1 if self.events else item.event.seq
         if item.event.seq != expected:
-            if item.by != "controller" or item.event.seq > expected:
+            if item.by != "controller":
                 return False
+            if item.event.seq > expected:
+                raise JournalError(f"event {expected} is missing (event {item.event.seq} follows): no replay")
             self.events = [e for e in self.events if e.seq < item.event.seq]
             self.fleet = fold.new_fleet()
             for event in self.events:

@@ -12,6 +12,7 @@ from rich.table import Table
 from sim.result import NOT_LIVE, OK
 
 STAGES_SHOWN = ("loading", "setup", "benchmark", "active", "draining")
+WIDE, MIDDLING = 120, 116  # columns of the terminal from which the reason, and all columns, have room
 _COLOR = {OK: "green", "violated": "red", NOT_LIVE: "yellow"}
 _STAGE_COLOR = {"active": "green", "gone": "dim", "destroying": "yellow"}
 
@@ -29,11 +30,13 @@ def show(result: Mapping[str, Any], console: Console, replay: str) -> None:
     _head(result, console)
     _broken(result, console)
     if result["rentals"]:
-        console.print(_rentals(result["rentals"]))
+        console.print(_rentals(result["rentals"], console.width))
+        if console.width < WIDE:
+            _reasons(result["rentals"], console)
     else:
         console.print("[yellow]Nothing was rented.[/]")
     _world(result, console)
-    console.print(f"journal [dim]{result['journal_sha256']}[/]  ({result['events']:,} events)")
+    console.print(f"journal [dim]{result['journal_sha256']}[/]  ({result['events']:,} events)", soft_wrap=True)
     console.print(f"again   [bold]{escape(replay)}[/]", soft_wrap=True)
 
 
@@ -50,24 +53,38 @@ def _broken(result: Mapping[str, Any], console: Console) -> None:
     for v in result["violations"]:
         where = f" machine {v['machine_id']}" if v["machine_id"] else ""
         console.print(f"[red]✗ {v['invariant']}[/] at {clock(v['at_s'])}{where}: {escape(v['text'])}", soft_wrap=True)
+    shown: dict[str, int] = {}
     for text in result["failed_checks"]:
-        console.print(f"[red]✗ expected[/] {escape(text)}", soft_wrap=True)
+        kind = text.rpartition(" at ")[0] + text.partition(" s: ")[2] if " ended by an error at " in text else text
+        shown[kind] = shown.get(kind, 0) + 1
+        if shown[kind] == 1:
+            what = "✗" if " ended by an error at " in text else "✗ not as expected:"
+            console.print(f"[red]{what}[/] {escape(text)}", soft_wrap=True)
+    for kind, times in shown.items():
+        if times > 1:
+            console.print(f"[red]✗[/] and {times - 1} more times: {escape(kind)}", soft_wrap=True)
     if result["live"] == "not_recoverable":
         console.print("[yellow]! not recoverable:[/] too few offers on which a rental can succeed; LIVE-1 not judged")
 
 
-def _rentals(rows: Sequence[Mapping[str, Any]]) -> Table:
+def _reasons(rows: Sequence[Mapping[str, Any]], console: Console) -> None:
+    """Where the table has no room for them: a line for each rental that ended."""
+    for r in rows:
+        if r["verdict"]:
+            cause = f" ({r['cause']})" if r["cause"] else ""
+            console.print(f"  {r['machine_id'] or '–'}: [bold]{r['verdict']}[/]{cause}: {escape(r['reason'])}")
+
+
+def _rentals(rows: Sequence[Mapping[str, Any]], width: int) -> Table:
+    """As many columns as fit; none is ever cut."""
     table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("machine", justify="right")
+    right = ("loading", "setup", "benchmark", "active", "ended", "rate/min", "try", "proofs", "cost")
+    table.add_column("machine", justify="right", no_wrap=True)
     table.add_column("GPU", no_wrap=True)
-    for stage in STAGES_SHOWN[:-1]:
-        table.add_column(stage, justify="right")
-    table.add_column("ended", justify="right")
-    table.add_column("rate/min", justify="right", no_wrap=True)
-    table.add_column("try", justify="right")
-    table.add_column("proofs", justify="right")
-    table.add_column("cost", justify="right")
-    table.add_column("now, and why", overflow="fold")
+    shown = right if width >= MIDDLING else ("benchmark", "active", "rate/min", "cost")
+    for name in shown:
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("now, and why" if width >= WIDE else "now", overflow="fold")
     for r in rows:
         rate = r["rate_proofs_per_hour"]
         slow = rate is not None and rate < r["min_rate_proofs_per_hour"]
@@ -76,11 +93,11 @@ def _rentals(rows: Sequence[Mapping[str, Any]]) -> Table:
         end = f"[{color}]{r['stage']}[/]"
         if r["verdict"]:
             cause = f" ({r['cause']})" if r["cause"] else ""
-            end = f"[bold]{r['verdict']}[/]{cause}: {escape(r['reason'])}"
-        table.add_row(
-            str(r["machine_id"] or "–"), escape(r["gpu"]), *(clock(r["stages_s"].get(s)) for s in STAGES_SHOWN[:-1]),
-            clock(r["ended_s"]), f"[red]{paid}[/]" if slow else paid, str(r["attempts"] or "–"), str(r["proofs"]),
-            f"${r['cost_usd']:.2f}", end)
+            end = f"[bold]{r['verdict']}[/]" + (f"{cause}: {escape(r['reason'])}" if width >= WIDE else "")
+        cells = {s: clock(r["stages_s"].get(s)) for s in STAGES_SHOWN[:-1]}
+        cells |= {"ended": clock(r["ended_s"]), "rate/min": f"[red]{paid}[/]" if slow else paid,
+                  "try": str(r["attempts"] or "–"), "proofs": str(r["proofs"]), "cost": f"${r['cost_usd']:.2f}"}
+        table.add_row(str(r["machine_id"] or "–"), escape(r["gpu"]), *(cells[name] for name in shown), end)
     return table
 
 

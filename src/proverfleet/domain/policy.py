@@ -5,9 +5,38 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 _LIMITS = ("stall_loading_s", "stall_params_s", "stall_benchmark_s", "stall_active_s", "silence_s", "lease_idle_s")
+
+
+_BOUNDS: dict[str, tuple[float, float]] = {
+    "creates_per_beat": (1, 100),
+    "lost_listings": (3, 1000),
+    "lost_after_s": (60, 86_400),
+    "loading_error_beats": (2, 1000),
+    "never_started_s": (300, 86_400),
+    "host_offline_s": (300, 86_400),
+    "orphan_after_s": (300, 86_400),
+    "rate_early_share": (0, 0.9),
+    "price_margin": (0, 1),
+    "file_failures_max": (1, 100),
+    "invalid_in_a_row": (2, 100),
+    "invalid_of_last_100": (2, 100),
+    "systemic_machines": (2, 1000),
+    "systemic_hosts": (1, 1000),
+    "systemic_share": (0.01, 1),
+    "soft_strikes": (1, 100),
+    "strike_half_life_days": (0.01, 3650),
+    "failed_starts_per_slot": (1, 100),
+    "orphan_freeze_share": (0, 1),
+    "silence_s": (0, 86_400),
+    "lease_idle_s": (0, 86_400),
+    "oom_retries": (0, 20),
+    "crash_retries": (0, 20),
+}
+"""What each may be at least and at most: outside it a brake or a second look would be off, or nothing could end."""
 
 
 class PolicyError(ValueError):
@@ -130,6 +159,10 @@ class Policy:
         for name in _LIMITS:
             if getattr(self, name) < noise_s:
                 out.append(f"{name} = {getattr(self, name):g} is below two beats and two reports: noise would kill")
+        for name, (least, most) in _BOUNDS.items():
+            value = getattr(self, name)
+            if not least <= value <= most:
+                out.append(f"{name} = {value:g} must be from {least:g} to {most:g}")
         if self.batch_proofs < 12:
             out.append(f"batch_proofs = {self.batch_proofs} is below 12, too few to judge a rate")
         if self.restart_in_place_s >= min(self.stall_benchmark_s, self.stall_active_s):
@@ -139,15 +172,19 @@ class Policy:
         return out
 
 
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+
+
 def _fit(name: str, value: Any, default: Any) -> Any:
     """``value`` as the type of ``default``; PolicyError names the field and what it must be."""
     if value is None and default is None:
         return None
     if isinstance(default, tuple):
-        if isinstance(value, list | tuple) and value and all(isinstance(v, int | float) for v in value):
+        if isinstance(value, list | tuple) and value and all(_number(v) and v >= 0 for v in value):
             return tuple(float(v) for v in value)
-        raise PolicyError(f"policy: {name} must be a list of numbers, not {value!r}")
-    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise PolicyError(f"policy: {name} must be a list of numbers, none below 0, not {value!r}")
+    if not _number(value):
         raise PolicyError(f"policy: {name} must be a number, not {value!r}")
     if isinstance(default, int):
         if value != int(value):

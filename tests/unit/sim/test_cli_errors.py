@@ -34,7 +34,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(("line", "says"), [
     ("rnu", "Did you mean 'run'?"),
     ("run --seed x", "--seed x: is no whole number"),
-    ("run --seed -3", "must be 0 or more"),
+    ("run --seed -3", "must be from 0 to"),
     ("run --seed", "requires an argument"),
     ("run --sed 3", "No such option"),
     ("run m1457", 'did you mean "m1475"?'),
@@ -110,3 +110,27 @@ def test_import_prints_a_scenario_and_nothing_else(capsys: pytest.CaptureFixture
     out, err = capsys.readouterr()
     assert parse(out).machines[0].price_usd_per_hour == 0.296
     assert err == ""
+
+
+def test_a_journal_never_overwrites_anything_else(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.toml"
+    mine.write_text("name = 'mine'")
+    assert invoke(["run", "m1475", "--seed", "1", "--journal", str(mine)]) == 2
+    assert mine.read_text() == "name = 'mine'"
+
+
+def test_a_journal_with_a_line_missing_is_no_replay(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    whole = tmp_path / "run.jsonl"
+    assert invoke(["run", "oom", "--seed", "1", "--journal", str(whole)]) == 0
+    lines = whole.read_bytes().splitlines(keepends=True)
+    whole.write_bytes(b"".join(lines[:500] + lines[503:]))
+    assert invoke(["replay", str(whole)]) == 2
+    assert "missing" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("line", ["silence_s = nan", "cap_usd_per_day = inf", "lost_listings = 0", "price_margin = 9",
+                                  "start_backoff_s = [-1]", "creates_per_beat = 0", "rate_early_share = 5"])
+def test_a_policy_that_cannot_be(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "policy.toml"
+    path.write_text(line)
+    assert invoke(["run", "m1475", "--policy", str(path)]) == 2

@@ -65,7 +65,7 @@ def test_what_a_check_may_not(text: str) -> None:
 @pytest.mark.parametrize(("text", "says"), [
     ("money.leakt_usd < 1", "there is `leaked_usd`"),
     ("rentals[5].stage == 'active'", "there are only 3"),
-    ("money.usd_per_proof < 1", "TypeError"),
+    ("money.usd_per_proof < 1", "is null"),
     ("rentals.stage == 1", "has no keys"),
     ("faults['tunnel.flap'] == 1", "is not there"),
     ("kills.total / 0 == 1", "ZeroDivisionError"),

@@ -45,13 +45,18 @@ def spent(fleet: Fleet, rental: Rental, exit_: ExitFact) -> End:
     retries = {"oom_retries": rental.oom_retries, "crash_retries": rental.crash_retries, "exit_code": exit_.code,
                "exit_signal": exit_.signal, "exit_what": exit_.what}
     if exit_.gpu_oom:
-        reason = f"the card ran out of memory again after {rental.oom_retries} smaller tries"
+        reason = f"the card ran out of memory, after {tries(rental.oom_retries, 'smaller ')}"
         return end(rental, RULE, "out_of_memory", "gpu_oom", reason, "us", **retries)
     if exit_.oom_kill:
-        reason = f"the kernel killed the prover for memory again after {rental.oom_retries} smaller tries"
+        reason = f"the kernel killed the prover for memory, after {tries(rental.oom_retries, 'smaller ')}"
         return end(rental, RULE, "out_of_memory", "kernel_oom", reason, "us", **retries)
-    reason = f"{exit_.what} ended again ({describe(exit_)}) after {rental.crash_retries} retries"
+    reason = f"{exit_.what} ended ({describe(exit_)}), after {tries(rental.crash_retries)}"
     return end(rental, RULE, "crashed", cause_of(rental, exit_), reason, "machine", **retries)
+
+
+def tries(count: int, kind: str = "") -> str:
+    """"one retry", "2 smaller retries", "no retry"."""
+    return f"{'no' if count == 0 else 'one' if count == 1 else count} {kind}{'retry' if count < 2 else 'retries'}"
 
 
 def cause_of(rental: Rental, exit_: ExitFact) -> str:
