@@ -22,7 +22,7 @@ WEIGHTS: dict[str, float] = {
     "market.list_empty": 2, "market.list_partial": 2, "market.list_stale": 1, "market.list_garbage": 1,
     "market.list_gone_410": 0.5, "market.row_poison": 1, "market.status": 1, "market.rate_limit": 1,
     "market.error": 2, "market.hang": 1, "market.lost_request": 1, "market.lost_reply": 2, "market.auth_broken": 0.5,
-    "market.key_scope": 0.3, "market.no_such_ask": 1, "market.insufficient_credit": 0.5, "market.create_pending": 1,
+    "market.key_scope": 1, "market.no_such_ask": 1, "market.insufficient_credit": 0.5, "market.create_pending": 1,
     "market.create_without_id": 1, "market.offer_reshuffle": 0.5, "market.price_change": 1, "market.outbid": 1,
     "market.destroy_fails": 1.5, "market.get_null": 1, "market.credit_exhausted": 0.3, "market.foreign_contract": 0.7,
     "host.offline": 1, "host.reboot": 1, "host.container_restart": 1.5, "host.suspend": 1, "host.clock_skew": 1,

@@ -43,10 +43,13 @@ def check(fleet: Fleet, pending: Pending) -> list[End | Marked | Directed]:
 
 
 def order_of(fleet: Fleet, rental: Rental) -> tuple[int, float, str]:
-    """Who leaves first. Within one rank the dearest per proof; the intent settles ties."""
+    """Who leaves first. Within one rank the dearest per proof, in `setup` who has fetched least; the intent settles
+    ties."""
     rank = {"requested": 0, "loading": 0, "setup": 1, "benchmark": 2}.get(rental.stage, 4)
     if rank == 4 and idle(fleet, rental):
         rank = 3
+    if rank == 1:
+        return rank, float(rental.setup_high), rental.intent
     rate = rental.rate_proofs_per_hour or rental.min_rate
     return rank, -pricing.usd_per_proof(rental.price_usd_per_hour, rate), rental.intent
 
