@@ -50,6 +50,10 @@ def _recoverable(v: View, target: int, productive: int) -> bool:
     listed = {e.machine_id for e in v.truth.listed} | {
         o.machine_id for o in v.truth.orders if o.what == "blacklist" and o.machine_id is not None}
     alive = [c for c in v.ours if c.gone is None]
+    coming = sum(1 for c in alive if mark_at(c, "active") is None and c.progress.on)
+    if productive + coming >= target:
+        # What still comes, however slowly, may neither be ended (INV-1) nor doubled (INV-13): it cannot be hurried.
+        return False
     held = {c.machine_id for c in alive if mark_at(c, "active") is not None}
     good: list[float] = []
     for m in v.scenario.machines:
