@@ -1,7 +1,7 @@
 """The journal: every event is stored first and believed afterwards.
 
-``encode`` is the hot path (each report passes it): orjson writes the body's dataclass as it stands, which gives the
-same keys as ``codec.event_to_dict`` (a test compares all kinds).
+``encode`` is the hot path (each report passes it): orjson writes the body's dataclass as it stands (a report without
+its usual values), which gives the same keys as ``codec.event_to_dict`` (a test compares all kinds).
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 
 import orjson
 
-from proverfleet.domain import codec, fold
-from proverfleet.domain.events import Event, EventBody
+from proverfleet.domain import codec, fold, terse
+from proverfleet.domain.events import Event, EventBody, Reported
 from proverfleet.domain.fleet import Fleet
 from proverfleet.errors import StoreError, StoreFenced
 from proverfleet.ports import Clock, Store
@@ -31,7 +31,7 @@ def encode(event: Event) -> bytes:
     """One line of the journal, without a line end: ``{"seq":…,"wall_ns":…,"kind":…,"v":…, <the body's fields>}``."""
     body = event.body
     head = _HEADS.get(type(body)) or _head(type(body))
-    fields = orjson.dumps(body)
+    fields = orjson.dumps({"report": terse.shortened(body.report)} if isinstance(body, Reported) else body)
     if fields == b"{}":
         return b'{"seq":%d,"wall_ns":%d,%s}' % (event.seq, event.wall_ns, head)
     return b'{"seq":%d,"wall_ns":%d,%s,%s' % (event.seq, event.wall_ns, head, fields[1:])

@@ -14,8 +14,8 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from proverfleet.domain import events
-from proverfleet.domain.events import Event, EventBody
+from proverfleet.domain import events, terse
+from proverfleet.domain.events import Event, EventBody, Reported
 
 Read = Callable[[Any, str], Any]
 
@@ -31,7 +31,9 @@ def _bodies() -> dict[str, type[EventBody]]:
 
 KINDS: dict[str, type[EventBody]] = _bodies()
 
-LIFTS: dict[tuple[str, int], Callable[[dict[str, Any]], dict[str, Any]]] = {}
+LIFTS: dict[tuple[str, int], Callable[[dict[str, Any]], dict[str, Any]]] = {
+    ("reported", 1): lambda fields: fields,  # every field was written
+}
 """(kind, version) → what turns the fields of that version into those of the next."""
 
 
@@ -43,7 +45,8 @@ def body_to_dict(body: Any) -> dict[str, Any]:
 def event_to_dict(event: Event) -> dict[str, Any]:
     """One journal line as data."""
     body = event.body
-    return {"seq": event.seq, "wall_ns": event.wall_ns, "kind": body.KIND, "v": body.V, **body_to_dict(body)}
+    fields = {"report": _plain(terse.shortened(body.report))} if isinstance(body, Reported) else body_to_dict(body)
+    return {"seq": event.seq, "wall_ns": event.wall_ns, "kind": body.KIND, "v": body.V, **fields}
 
 
 def event_from_dict(line: Mapping[str, Any]) -> Event:
@@ -66,6 +69,8 @@ def event_from_dict(line: Mapping[str, Any]) -> Event:
         if lift is None:
             raise CodecError(f"line {seq}: {kind} version {version} cannot be lifted to {cls.V}: no lift is known")
         fields, version = lift(fields), version + 1
+    if cls is Reported and "report" in fields:
+        fields["report"] = terse.filled(fields["report"])
     body: EventBody = reader(cls)(fields, f"line {seq}: {kind}")
     return Event(seq, wall_ns, body)
 

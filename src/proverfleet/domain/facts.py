@@ -164,6 +164,7 @@ class Reported(EventBody):
     """A report that was accepted (credentials named this rental). Late and repeated ones are facts too."""
 
     KIND = "reported"
+    V = 2  # terse.py; 1 had every field
     report: Report
 
 
