@@ -58,6 +58,8 @@ class Forbidden(RuntimeError):
 class VirtualLoop(asyncio.BaseEventLoop):
     """asyncio's loop on virtual time; ``env`` is the SimPy environment on the same order."""
 
+    get_debug = staticmethod(bool)  # False, and no Python code: every future asks when it is made
+
     def __init__(self) -> None:
         super().__init__()
         self.now_ns = 0

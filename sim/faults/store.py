@@ -26,9 +26,10 @@ KNOWN_PROOFS = 100  # behind a rate that is known beforehand
 
 
 class Database:
-    """One database on the controller's disk: it outlives processes. ``locked`` and ``full``: the faults that are on."""
+    """One database on the controller's disk: it outlives processes. ``locked`` and ``full``: the faults that are on.
+    ``remembers``: a fault may ask when what was stored, so appends are noted."""
 
-    __slots__ = ("_backups", "_log", "_remember", "db", "full", "full_left", "hide_snapshots", "locked", "world")
+    __slots__ = ("_backups", "_log", "db", "full", "full_left", "hide_snapshots", "locked", "remembers", "world")
 
     def __init__(self, world: World, *, remember: bool) -> None:
         self.world = world
@@ -38,7 +39,7 @@ class Database:
         self.full: FaultSpec | None = None
         self.full_left = 0.0
         self.hide_snapshots = False
-        self._remember = remember
+        self.remembers = remember
         self._log: list[tuple[int, int]] = []  # (time, newest seq), only where a fault may ask for it
         self._backups: list[tuple[int, bytes]] = []
 
@@ -60,8 +61,7 @@ class Database:
         return when
 
     def appended(self, seq: int) -> None:
-        if self._remember:
-            self._log.append((self.world.loop.now_ns, seq))
+        self._log.append((self.world.loop.now_ns, seq))
 
     def seq_at(self, when_ns: int) -> int:
         """The newest event's number as it was at ``when_ns``."""
@@ -92,7 +92,7 @@ class FaultStore:
         now, name, write = process.loop.now_ns, process.name, self._journal.controller
         for _, line in records:
             write(now, name, line)
-        if records:
+        if base.remembers and records:
             base.appended(records[-1][0])
 
     async def load(self, after: int) -> list[bytes]:
