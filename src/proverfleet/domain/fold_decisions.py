@@ -163,8 +163,7 @@ def _end(fleet: Fleet, body: End) -> None:
     rental.decided_wall_ns = fleet.wall_ns
     fleet.kills_ordered.pop(body.intent, None)
     never_earned = "active" not in rental.stage_wall_ns
-    failed = body.verdict in FAILED and body.cause not in ("create_refused", "create_lost")
-    if failed or body.cause == "setup_cost":
+    if body.verdict in FAILED and body.cause not in ("create_refused", "create_lost"):
         fleet.failures = [f for f in fleet.failures if fleet.heard_ns - f.heard_ns < FAILURES_KEPT_NS]
         fleet.failures.append(Failure(
             str(body.evidence.get("fingerprint", f"{stage}|{body.cause}")), rental.machine_id, rental.host_id,

@@ -164,14 +164,8 @@ def _allowed(fleet: Fleet, pending: Pending, offer: OfferFact, made: list[Rent])
 
 
 def _failed_lately(fleet: Fleet, offer: OfferFact) -> bool:
-    """For an hour after a failure; for a day after a set-up that was too dear: its line will not be faster."""
-    for failure in fleet.failures:
-        if failure.machine_id == offer.machine_id:
-            long = "|setup_cost|" in failure.fingerprint
-            wait_s = fleet.policy.host_avoid_s if long else SAME_MACHINE_S
-            if fleet.heard_ns - failure.heard_ns < int(wait_s * NS):
-                return True
-    return False
+    return any(f.machine_id == offer.machine_id and fleet.heard_ns - f.heard_ns < int(SAME_MACHINE_S * NS)
+               for f in fleet.failures)
 
 
 def _rent(fleet: Fleet, pending: Pending, offer: OfferFact, slot: int, order: Order | None, number: float,
