@@ -133,6 +133,8 @@ def import_(
 # ---------------------------------------------------------------- arguments
 
 
+SEEDS_MAX = 1_000_000  # in one sweep
+JOBS_MAX = 256
 SEED_MAX = 2**63 - 1  # what a journal's line can hold
 
 
@@ -156,12 +158,14 @@ def seeds_of(text: str) -> range:
         raise WrongUse(f"--seeds {text}: must end at {SEED_MAX} or before; write it like --seeds 1..300")
     if a < 0 or b < a:
         raise WrongUse(f"--seeds {text}: runs backwards or below 0; write it like --seeds 1..300")
+    if b - a >= SEEDS_MAX:
+        raise WrongUse(f"--seeds {text}: more than {SEEDS_MAX:,} seeds; sweep them in parts")
     return range(a, b + 1)
 
 
 def count_of(name: str, text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise WrongUse(f"{name} {text}: must be a whole number of at least 1; write it like {name} 2")
+    if not text.isdecimal() or not 1 <= int(text[:9]) <= JOBS_MAX:
+        raise WrongUse(f"{name} {text}: must be a whole number from 1 to {JOBS_MAX}; write it like {name} 2")
     return int(text)
 
 
@@ -201,8 +205,11 @@ def invoke(args: Sequence[str]) -> int:
     except KeyboardInterrupt:
         code = INTERRUPTED
     except Exception as error:
-        if isinstance(error, wrong_uses()):
-            return complain(name, str(error))
+        for cause in (error, error.__cause__):  # a full disk reaches the loop, which wraps it
+            if isinstance(cause, wrong_uses()):
+                return complain(name, str(cause))
+        if isinstance(error, OSError):  # a path or an output that the system refuses
+            return complain(name, f"{error.filename or 'cannot write the output'}: {error.strerror}")
         raise
     if code == INTERRUPTED:  # Typer turns Ctrl-C into this code and says nothing
         print(f"{name}: interrupted", file=sys.stderr)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -272,7 +273,7 @@ def store_failure(scenario: Scenario, seed: int, folder: Path) -> Path:
     resolved = files.resolve(scenario, seed)
     folder.mkdir(parents=True, exist_ok=True)
     name = resolved.name if resolved.name.endswith(f"-{seed}") else f"{resolved.name}-{seed}"
-    path = folder / f"{name}.toml"
+    path = folder / f"{re.sub('[^A-Za-z0-9_.-]+', '_', name).lstrip('.')}.toml"  # a name is no path
     path.write_text(f"# sim run {path} --seed {seed}\n{to_toml(resolved)}", encoding="utf-8")
     return path
 

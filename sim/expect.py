@@ -44,6 +44,12 @@ _ALLOWED = (
 )
 
 
+STEPS_MAX = 1_000_000
+SIZE_MAX = 1_000_000
+"""How much one check may work, and how long a list or text (and, in bits, a number) may become in it."""
+_STEPS = " steps"  # the count of its steps, under a name that no check can write
+
+
 class CheckError(ValueError):
     """A check that cannot be evaluated: says why, in a few words."""
 
@@ -91,7 +97,10 @@ def evaluate(text: str, result: Mapping[str, Any]) -> Any:
     """The value of a check over the ``--json`` object. CheckError says what went wrong."""
     node = compile_check(text)
     try:
-        return _value(node, result)
+        value = _value(node, {**result, _STEPS: [0]})
+        if isinstance(value, Iterator):  # true whatever comes out of it
+            raise CheckError("is only a generator; write all(...) or any(...) around it")
+        return value
     except CheckError:
         raise
     except (TypeError, IndexError, ValueError, ZeroDivisionError, OverflowError, KeyError, RecursionError) as error:
@@ -155,7 +164,11 @@ def _bool(every: bool, values: list[ast.expr], names: Mapping[str, Any]) -> Any:
 def _arith(op: ast.operator, left: Any, right: Any) -> Any:
     if isinstance(op, ast.Mult | ast.Mod) and not (isinstance(left, int | float) and isinstance(right, int | float)):
         raise CheckError("multiplies what is not a number")  # "x" * 10**9 would eat the memory
-    return _POWER_FREE[type(op)](left, right)
+    value = _POWER_FREE[type(op)](left, right)
+    size = value.bit_length() if isinstance(value, int) else len(value) if isinstance(value, list | tuple | str) else 0
+    if size > SIZE_MAX:
+        raise CheckError("becomes too large")
+    return value
 
 
 def _compared(node: ast.Compare, names: Mapping[str, Any]) -> bool:
@@ -196,6 +209,9 @@ def _bound(gens: list[ast.comprehension], names: Mapping[str, Any]) -> Iterator[
         return
     first, rest = gens[0], gens[1:]
     for item in _value(first.iter, names):
+        names[_STEPS][0] += 1
+        if names[_STEPS][0] > STEPS_MAX:
+            raise CheckError(f"takes more than {STEPS_MAX:,} steps")
         inner = {**names, **_targets(first.target, item)}
         if all(_value(test, inner) for test in first.ifs):
             yield from _bound(rest, inner)
@@ -239,7 +255,7 @@ def _seen(text: str, result: Mapping[str, Any]) -> str:
     if not isinstance(node, ast.Compare) or isinstance(node.left, ast.Constant):
         return ""
     try:
-        value = _value(node.left, result)
+        value = _value(node.left, {**result, _STEPS: [0]})
     except (CheckError, TypeError, ValueError):
         return ""
     return f" (it is {value!r})" if isinstance(value, int | float | str | None) else ""

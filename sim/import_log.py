@@ -16,18 +16,21 @@ from sim.table import ScenarioError
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d+))?Z?")
 _ENTRY = re.compile(r"\[entrypoint\]\s*(\d\d):(\d\d):(\d\d)\s+(.*)")
-_START = re.compile(r"Starting benchmark:\s*(\d+) proofs?, concurrency (\d+), partition-workers (\d+)", re.I)
-_EXIT = re.compile(r"(\S+\.sh) exited with error(?:.*?(?:code|status)\s*(\d+))?", re.I)
-_RATE = re.compile(r"Benchmark result:\s*([\d.]+) proofs/hour", re.I)
-_FAILED = re.compile(r"Benchmark FAILED:\s*([\d.]+) proofs/hour < min_rate ([\d.]+)", re.I)
-_PASSED = re.compile(r"Benchmark (?:PASSED|ok)\b.*?([\d.]+) proofs/hour", re.I)
-_WARM = re.compile(r"warm-?up.*?(?:finished|done|complete)\D*(\d+(?:\.\d+)?)\s*s", re.I)
-_ROW = re.compile(r"\bC\.(\d+)\s+(\d+)x\s+(.+?)\s{2,}")
-_PRICE = re.compile(r"\$(\d+(?:\.\d+)?)")
-_RAM = re.compile(r"(\d+(?:\.\d+)?)\s*G(?:i?B)\b")
-_AGE = re.compile(r"\s(?:(\d+)h\s*)?(\d+)m\s")
+_START = re.compile(
+    r"Starting benchmark:\s*(\d{1,6}) proofs?, concurrency (\d{1,6}), partition-workers (\d{1,6})\b", re.I)
+_EXIT = re.compile(r"(\S+\.sh) exited with error(?:.*?(?:code|status)\s*(\d{1,6})\b)?", re.I)
+_RATE = re.compile(r"Benchmark result:\s*(\d{1,9}(?:\.\d+)?) proofs/hour", re.I)
+_FAILED = re.compile(r"Benchmark FAILED:\s*(\d{1,9}(?:\.\d+)?) proofs/hour < min_rate (\d{1,9}(?:\.\d+)?)", re.I)
+_PASSED = re.compile(r"Benchmark (?:PASSED|ok)\b.*?(\d{1,9}(?:\.\d+)?) proofs/hour", re.I)
+_WARM = re.compile(r"warm-?up.*?(?:finished|done|complete)\D*(\d{1,9}(?:\.\d+)?)\s*s", re.I)
+_ROW = re.compile(r"\bC\.(\d+)\s+([1-9]\d?)x\s+(.+?)\s{2,}")
+_PRICE = re.compile(r"\$(\d{1,9}(?:\.\d+)?)")
+_RAM = re.compile(r"(\d{1,9}(?:\.\d+)?)\s*G(?:i?B)\b")
+_AGE = re.compile(r"\s(?:(\d{1,6})h\s*)?(\d{1,6})m\s")
 _REMARK = re.compile(r"\bat\s+\$?(0\.\d+)\b")
 _PARAM = re.compile(r"Parameter file .* is ok")
+_LINE_MAX = 10_000  # characters; a longer line is no line of a log
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _HARMLESS = ("Signaled param-done", "parameter and key-fetching complete", "will be destroyed by manager")
 
 
@@ -63,8 +66,10 @@ def read(text: str) -> Found:
     """Everything that the log says; ``unused``: (line number, why, line) of what it could not use."""
     found = Found()
     for number, raw in enumerate(text.splitlines(), 1):
-        line = _ANSI.sub("", raw).strip()
-        if line:
+        line = _CONTROL.sub(" ", _ANSI.sub("", raw[:_LINE_MAX])).strip()
+        if len(raw) > _LINE_MAX:
+            found.unused.append((number, "too long", line[:100] + "..."))
+        elif line:
             at = _time_of(line, found)
             if not _take(line, at, found):
                 found.unused.append((number, "no time and no known message" if at is None else "no known message",
@@ -77,6 +82,8 @@ def _time_of(line: str, found: Found) -> float | None:
     if match is None:
         return None
     h, m, s = match.groups()[3:6] if match.re is _ISO else match.groups()[:3]
+    if int(h) > 23 or int(m) > 59 or int(s) > 60:
+        return None
     at = int(h) * 3600 + int(m) * 60 + int(s) + (float(f"0.{match[7]}") if match.re is _ISO and match[7] else 0.0)
     while found.last is not None and at < found.last - 43_200:
         at += 86_400  # past midnight; the log's lines carry no day
@@ -146,7 +153,7 @@ def skeleton(found: Found, name: str) -> str:
         *_timeline(found),
         "[fleet]",
         "deploy = [{ machine = 1001, at = \"0m\""
-        + (f", min_rate = {found.min_rate}" if found.min_rate is not None else "") + " }]",
+        + (f", min_rate = {found.min_rate}" if found.min_rate else "") + " }]",
         "",
         "[[machine]]",
         "id = 1001   # the log names no machine_id" + (f"; its label was C.{found.label}" if found.label else ""),
@@ -157,7 +164,7 @@ def skeleton(found: Found, name: str) -> str:
 
 
 def _hardware(found: Found, known: float | None) -> list[str]:
-    out = [f'gpu = "{found.gpu or "RTX 4090"}"' + ("" if found.gpu else "  # not in the log")]
+    out = [f'gpu = "{_plain(found.gpu) or "RTX 4090"}"' + ("" if found.gpu else "  # not in the log")]
     out.append(f"gpus = {found.gpus}")
     out.append(f"ram_gib = {found.ram_gib:g}" if found.ram_gib else "ram_gib = 504  # not in the log")
     out.append(f"price_usd_per_hour = {found.price}" if found.price else "price_usd_per_hour = 0.30  # not in the log")
@@ -167,7 +174,7 @@ def _hardware(found: Found, known: float | None) -> list[str]:
         out.append(f"rate_proofs_per_hour = {rate:g}{why}")
     if known:
         out.append(f"known_rate_proofs_per_hour = {known:g}")
-    if found.partition_workers:
+    if found.partition_workers and found.concurrency:
         out.append(f"first_sizing = {{ partition_workers = {found.partition_workers}, "
                    f"concurrency = {found.concurrency} }}")
     if found.warm_up_s:
@@ -179,7 +186,9 @@ def _failure(found: Found) -> list[str]:
     if not found.script or found.bench_start is None or found.bench_end is None:
         return []
     after = found.bench_end - found.bench_start
-    code = found.exit_code if found.exit_code is not None else 1
+    if after < 0:
+        return ["", f"# {_plain(found.script)} ended {-after:.0f} s before the benchmark began: it ended another one."]
+    code = min(found.exit_code, 255) if found.exit_code is not None else 1
     return [
         "",
         f"# The script ended by an error after {after:.0f} s. If this size of memory explains it, the model brings it",
@@ -231,4 +240,4 @@ def _what_happened(found: Found) -> str:
 
 
 def _plain(text: str) -> str:
-    return text.replace("\\", "/").replace('"', "'")
+    return _CONTROL.sub(" ", text.replace("\\", "/").replace('"', "'"))

@@ -8,6 +8,7 @@ header's ``versions``, so the same run of the same scenario has one hash whereve
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,8 +58,19 @@ class RunJournal:
         full = {"src": "header", "format": FORMAT, **header}
         hashed = {k: v for k, v in full.items() if k != "versions"}
         self._hash.update(orjson.dumps(hashed, option=orjson.OPT_SORT_KEYS) + b"\n")
-        if self._file is not None:
-            self._file.write(orjson.dumps(full, option=orjson.OPT_SORT_KEYS) + b"\n")
+        self._store(orjson.dumps(full, option=orjson.OPT_SORT_KEYS) + b"\n")
+
+    def _store(self, data: bytes) -> None:
+        """Writes all of ``data`` to the file, if there is one. JournalError where the disk is full."""
+        left = memoryview(data)
+        try:
+            while self._file is not None and left:
+                left = left[self._file.write(left):]
+        except OSError as exc:
+            file, self._file = self._file, None
+            if file is not None:
+                file.close()
+            raise JournalError(f"cannot write the journal {self.path}: {exc.strerror}") from exc
 
     def controller(self, now_ns: int, by: str, line: bytes) -> None:
         """One event of a controller's store: ``line`` is its JSON object, byte for byte. ``by``: process name."""
@@ -89,8 +101,7 @@ class RunJournal:
             if canary in data:
                 self.seen[canary] = self.seen.get(canary, 0) + data.count(canary)
         self._hash.update(data)
-        if self._file is not None:
-            self._file.write(data)
+        self._store(data)
 
     def sha256(self) -> str:
         """The hash over everything written so far, hex."""
@@ -135,6 +146,8 @@ def _is_something_else(path: Path) -> bool:
 def read_run(path: Path) -> RunFile:
     """Reads a journal up to its last whole line. Raises JournalError naming the line that is broken."""
     try:
+        if path.is_char_device() and path.resolve() != Path(os.devnull):  # /dev/zero never ends
+            raise JournalError(f"{path}: is a device, no journal")
         data = path.read_bytes()
     except OSError as exc:
         raise JournalError(f"cannot read the journal {path}: {exc.strerror}") from exc

@@ -18,7 +18,7 @@ from proverfleet.domain.policy import Policy, PolicyError
 from sim.expect import CheckError, compile_check, endings, invariants
 from sim.inventory import draw_machines
 from sim.legacy.rules import Limits
-from sim.scenario_faults import read_fault
+from sim.scenario_faults import check_rhythm, read_fault
 from sim.scenario_machines import read_machines
 from sim.spec import DeploySpec, Expect, ExpectRental, MachineSpec, Scenario
 from sim.streams import Streams
@@ -30,6 +30,9 @@ __all__ = ["ScenarioError", "find", "load", "names", "parse", "read_policy", "re
 ROOT = Path(__file__).resolve().parents[1]
 HOURS_MAX = 24 * 60
 RULES = ("default", "legacy")
+MACHINES_MAX, TARGET_MAX = 10_000, 1_000
+NAME_MAX = 100
+FILE_MAX = 4 << 20
 
 
 # ---------------------------------------------------------------- files
@@ -52,8 +55,11 @@ def names() -> dict[str, Path]:
 def find(name_or_path: str) -> Path:
     """The file behind a name (``m1475``) or a path. ScenarioError names the nearest scenario when there is none."""
     path = Path(name_or_path)
-    if path.is_file():
-        return path
+    try:
+        if path.is_file():
+            return path
+    except OSError as error:  # a name that no file can have
+        raise ScenarioError(f"{shown(name_or_path)}: {error.strerror}; see `sim scenarios`") from None
     known = names()
     if name_or_path in known:
         return known[name_or_path]
@@ -68,32 +74,44 @@ def find(name_or_path: str) -> Path:
 def load(name_or_path: str | Path) -> Scenario:
     """Reads and checks one scenario; ranges are still open (see :func:`resolve`)."""
     path = find(str(name_or_path))
+    return parse(_text_of(path), str(path))
+
+
+def _text_of(path: Path) -> str:
     try:
-        text = path.read_text(encoding="utf-8")
+        if path.stat().st_size > FILE_MAX:
+            raise ScenarioError(f"{path}: is larger than {FILE_MAX >> 20} MiB; give a scenario or policy file")
+        return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = "is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else error.strerror
         raise ScenarioError(f"{path}: cannot be read: {reason}") from None
-    return parse(text, str(path))
+
+
+def _toml(text: str, file: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ScenarioError(f"{file}: is no TOML that can be read: nested too deeply") from None
+    except ValueError as error:  # TOMLDecodeError is one; so is what int() says of 5,000 digits
+        raise ScenarioError(f"{file}: is no TOML: {error}") from None
 
 
 def parse(text: str, file: str = "scenario") -> Scenario:
     """A scenario from TOML text; ``file`` is how errors name it."""
-    try:
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ScenarioError(f"{file}: is no TOML: {error}") from None
-    top = Table(data, "", file)
+    top = Table(_toml(text, file), "", file)
     scenario = Scenario(name=top.text("name"), path=file)
-    scenario.about = str(top.raw("about", ""))
+    if len(scenario.name) > NAME_MAX or not scenario.name.isprintable():
+        top.fail(f"name must be one line of at most {NAME_MAX} characters")
+    scenario.about = top.words("about")
     scenario.source = top.texts("source")
     scenario.hours = top.number("hours", 6.0, above=0, most=HOURS_MAX)
     scenario.policy, scenario.rules = _policy(top.table("policy"))
     scenario.legacy = _legacy(top.table("legacy"))
     market = top.table("market")
-    scenario.random_machines = market.count("machines", 0)
+    scenario.random_machines = market.count("machines", 0, most=MACHINES_MAX)
     scenario.credit_usd = market.number("credit_usd", 100.0)
     market.finish()
-    scenario.machines = read_machines(top.tables("machine"))
+    scenario.machines = read_machines(top.tables("machine"), MACHINES_MAX)
     _fleet(top.table("fleet"), scenario)
     scenario.faults = [read_fault(t, i, scenario) for i, t in enumerate(top.tables("fault"))]
     _expect(top.table("expect"), scenario)
@@ -108,11 +126,18 @@ def read_policy(path: str | Path) -> dict[str, Any]:
     file = Path(path)
     if not file.is_file():
         raise ScenarioError(f'{path}: no such policy file; give a TOML file of policy fields, or "legacy"')
-    try:
-        data = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
-        raise ScenarioError(f"{path}: is no TOML: {error}") from None
-    policy, _ = _policy(Table(data.get("policy", data), "[policy]", str(path)))
+    top = Table(_toml(_text_of(file), str(path)), "", str(path))
+    if "policy" in top:
+        table = top.table("policy")
+        top.finish()
+    else:
+        table = Table(_toml(_text_of(file), str(path)), "[policy]", str(path))
+    if "rules" in table:
+        table.fail("rules cannot be chosen by a policy file; use --policy default or --policy legacy")
+    policy, _ = _policy(table)
+    for name, value in policy.items():
+        if isinstance(value, Range):
+            table.fail(f"{name} may be a range only in a scenario, where the seed draws it; write one number")
     return policy
 
 
@@ -127,6 +152,8 @@ def _policy(table: Table) -> tuple[dict[str, Any], str]:
         if name in table:
             value = table.raw(name)
             values[name] = table.as_number(name, value, least=None) if isinstance(value, str) else value
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                table.as_number(name, value, least=None)
     table.finish(known)
     check_policy(table, values)
     return values, rules
@@ -146,13 +173,14 @@ def check_policy(table: Table, values: dict[str, Any]) -> None:
             Policy.of({k: getattr(v, end) if isinstance(v, Range) else v for k, v in values.items()})
         except PolicyError as error:
             table.fail(str(error).removeprefix("policy: "))
+    check_rhythm(table, values)
 
 
 def _fleet(table: Table, scenario: Scenario) -> None:
-    scenario.target = table.count("target", 0)
+    scenario.target = table.count("target", 0, most=TARGET_MAX)
     known = {m.id for m in scenario.machines}
     for row in table.tables("deploy", "[fleet] deploy"):
-        machine = row.count("machine", None)
+        machine = row.fixed("machine", None)
         if machine not in known:
             row.fail(no_such_machine(machine, scenario.machines))
         mark, at_s = row.moment("at", "0m")
@@ -184,10 +212,10 @@ def _expect(table: Table, scenario: Scenario) -> None:
         try:
             compile_check(text)
         except CheckError as error:
-            table.fail(f"checks: `{text}`: {error}")
+            table.fail(f"checks: `{text if len(text) <= 100 else text[:97] + '...'}`: {error}")
     known = {m.id for m in scenario.machines}
     for row in table.tables("rental", "[[expect.rental]]"):
-        machine = row.count("machine", None)
+        machine = row.fixed("machine", None)
         if machine not in known:
             row.fail(no_such_machine(machine, scenario.machines))
         ends = row.raw("ends")
@@ -226,6 +254,8 @@ def resolve(scenario: Scenario, seed: int) -> Scenario:
 
     out.hours = drawn(out.hours, "hours")
     out.credit_usd = drawn(out.credit_usd, "credit_usd")
+    out.target = drawn(out.target, "target")
+    out.random_machines = drawn(out.random_machines, "machines")
     out.policy = drawn(out.policy, "policy")
     for machine in out.machines:
         drawn(machine, f"machine.{machine.id}")

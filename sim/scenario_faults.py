@@ -13,6 +13,9 @@ from sim.spec import FaultSpec, Scenario
 from sim.table import Table, nearest, shown
 
 COMMON_KEYS = ("kind", "at", "for", "times", "every", "machine", "host_id")
+RHYTHM_MIN_S = 1.0
+"""The shortest beat and report interval: below it a simulated hour takes a real one, and near 0 time stands still."""
+
 NEEDS_MACHINE = ("operator.kill", "operator.blacklist", "operator.wrong_id")
 
 EVERY_TIME = 1_000_000
@@ -102,7 +105,7 @@ def _param(table: Table, kind: Kind, param: Param, scenario: Scenario) -> Any:
             table.fail(f"lacks {param.name}, which {kind.name} needs ({param.type}); see `sim faults {kind.name}`")
         return param.default
     if param.type == ANY:
-        return None if value == "null" else value
+        return None if value == "null" else _plain(table, param.name, value)
     if param.allowed:
         if value not in param.allowed or isinstance(value, bool):
             options = [str(a) for a in param.allowed]
@@ -134,4 +137,25 @@ def _policy_set(table: Table, name: str, value: Any, scenario: Scenario) -> dict
         Policy.of({**scenario.policy, **value})
     except PolicyError as error:
         table.fail(f"{name}: {str(error).removeprefix('policy: ')}")
+    check_rhythm(table, value)
     return dict(value)
+
+
+def check_rhythm(table: Table, values: dict[str, Any]) -> None:
+    """Fails on a beat or a report interval at which a run would not end."""
+    for name in ("beat_s", "report_s"):
+        value = values.get(name, RHYTHM_MIN_S)
+        if getattr(value, "lo", value) < RHYTHM_MIN_S:
+            table.fail(f"{name} = {shown(value)} must be at least {RHYTHM_MIN_S:g}: a run would not end")
+
+
+def _plain(table: Table, name: str, value: Any) -> Any:
+    """Any value that JSON holds too; a date of TOML's, or a number of 70 bits, no journal could."""
+    if isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            _plain(table, name, part)
+    elif isinstance(value, int) and not -(2**63) <= value < 2**63:
+        table.fail(f"{name} = {shown(value)} has more than 64 bits")
+    elif not isinstance(value, str | bool | int | float):
+        table.fail(f"{name} = {shown(value)} must be text, a number, true, false, a list or a table")
+    return value

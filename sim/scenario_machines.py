@@ -8,6 +8,9 @@ from sim.inventory import CARDS
 from sim.spec import MachineSpec
 from sim.table import Table, nearest
 
+GPUS_MAX = 64
+RATE_MAX = 100_000.0  # proofs an hour: each is a thing that happens
+
 # field -> (least, above, most); all plain numbers with a default in MachineSpec
 _NUMBERS: dict[str, tuple[float | None, float | None, float | None]] = {
     "gpu_frac": (None, 0, 1),
@@ -27,18 +30,20 @@ _NUMBERS: dict[str, tuple[float | None, float | None, float | None]] = {
 }
 _OPTIONAL: dict[str, tuple[float | None, float | None, float | None]] = {
     "min_bid_usd_per_hour": (0, None, None),
-    "rate_proofs_per_hour": (None, 0, None),
+    "rate_proofs_per_hour": (None, 0, RATE_MAX),
     "warm_up_s": (None, 0, None),
     "known_rate_proofs_per_hour": (None, 0, None),
 }
 
 
-def read_machines(tables: list[Table]) -> list[MachineSpec]:
+def read_machines(tables: list[Table], most: int) -> list[MachineSpec]:
     """Every machine, ``count`` ones written out with the ids and hosts that follow."""
     out: list[MachineSpec] = []
     seen: dict[int, str] = {}
     for table in tables:
         first, count = _machine(table)
+        if len(out) + count > most:
+            table.fail(f"more than {most:,} machines in all; a market of fewer shows the same")
         for i in range(count):
             machine = copy.deepcopy(first)
             machine.id, machine.host = first.id + i, first.host + i
@@ -50,11 +55,11 @@ def read_machines(tables: list[Table]) -> list[MachineSpec]:
 
 
 def _machine(table: Table) -> tuple[MachineSpec, int]:
-    spec = MachineSpec(id=table.count("id", None, least=1), host=table.count("host", None, least=1))
+    spec = MachineSpec(id=table.fixed("id", None, least=1), host=table.fixed("host", None, least=1))
     table.where += f" (machine {spec.id})"
-    count = table.count("count", 1, least=1)
+    count = table.fixed("count", 1, least=1)
     spec.gpu = table.text("gpu", spec.gpu)
-    spec.gpus = table.count("gpus", spec.gpus, least=1)
+    spec.gpus = table.count("gpus", spec.gpus, least=1, most=GPUS_MAX)
     spec.gpu_ram_mb = table.count("gpu_ram_mb", CARDS[spec.gpu].ram_mb if spec.gpu in CARDS else spec.gpu_ram_mb,
                                   least=1)
     if "gpu_actual" in table:
@@ -74,7 +79,7 @@ def _machine(table: Table) -> tuple[MachineSpec, int]:
     elif limit is not None:
         spec.cgroup_gib = table.as_number("cgroup_gib", limit, least=None, above=0)
     spec.cpu_name = table.text("cpu_name", spec.cpu_name)
-    spec.place = str(table.raw("place", ""))
+    spec.place = table.words("place")
     spec.daemon = table.text("daemon", spec.daemon, ("current", "old"))
     spec.works = table.flag("works", spec.works)
     spec.first_sizing = _first_sizing(table)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields
 from typing import Any
 
@@ -12,6 +13,9 @@ from sim.faults.catalogue import KINDS
 from sim.scenario_faults import EVERY_TIME
 from sim.spec import FaultSpec, MachineSpec, Scenario
 from sim.units import Range, at_in_words, in_words
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 def to_toml(scenario: Scenario) -> str:
@@ -30,7 +34,7 @@ def to_toml(scenario: Scenario) -> str:
         out += ["", "[legacy]", *(f"{k} = {_value(v)}" for k, v in scenario.legacy.items())]
     out += ["", "[fleet]"]
     if scenario.target or not scenario.deploy:
-        out.append(f"target = {scenario.target}")
+        out.append(f"target = {_value(scenario.target)}")
     if scenario.deploy:
         out.append("deploy = [")
         for d in scenario.deploy:
@@ -40,7 +44,7 @@ def to_toml(scenario: Scenario) -> str:
         out.append("]")
     out += ["", "[market]", f"credit_usd = {_value(scenario.credit_usd)}"]
     if scenario.random_machines:
-        out.append(f"machines = {scenario.random_machines}")
+        out.append(f"machines = {_value(scenario.random_machines)}")
     for machine in scenario.machines:
         out += ["", "[[machine]]", *_machine(machine)]
     for fault in scenario.faults:
@@ -71,7 +75,7 @@ def _fault(fault: FaultSpec) -> list[str]:
     elif fault.for_s is not None and fault.for_s != kind.for_s:
         out.append(f"for = {_text(in_words(fault.for_s))}")
     if fault.times is not None and fault.times != (EVERY_TIME if fault.always and kind.moment else kind.times):
-        out.append(f"times = {fault.times}")
+        out.append(f"times = {_value(fault.times)}")
     if fault.every_s is not None:
         out.append(f"every = {_text(in_words(fault.every_s))}")
     for param in kind.params:
@@ -115,13 +119,17 @@ def _value(value: Any) -> str:
     if isinstance(value, str):
         return _text(value)
     if isinstance(value, dict):
-        return "{ " + ", ".join(f"{k} = {_value(v)}" for k, v in value.items()) + " }"
+        return "{ " + ", ".join(f"{_key(k)} = {_value(v)}" for k, v in value.items()) + " }"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(_value(v) for v in value) + "]"
     raise TypeError(f"a scenario cannot hold {value!r}")
 
 
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else _text(name)
+
+
 def _text(text: str) -> str:
     for char, escaped in (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\t", "\\t"), ("\r", "\\r")):
         text = text.replace(char, escaped)
-    return f'"{text}"'
+    return '"' + _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + '"'

@@ -7,8 +7,10 @@ here: enough worlds reach ``active``, something was rightly killed, every fault 
 
 from __future__ import annotations
 
+import ctypes
 import os
 import selectors
+import signal as signals
 import sys
 import time
 import traceback
@@ -215,13 +217,14 @@ def _child(seed: int, run_seed: RunSeed) -> tuple[int, int]:
     sys.stdout.flush()
     sys.stderr.flush()
     reader, writer = os.pipe()
-    pid = os.fork()
+    parent, pid = os.getpid(), os.fork()
     if pid:
         os.close(writer)
         return pid, reader
     code = 0
     try:
         os.close(reader)
+        _end_with(parent)
         try:
             one = run_seed(seed)
         except BaseException as error:
@@ -234,6 +237,14 @@ def _child(seed: int, run_seed: RunSeed) -> tuple[int, int]:
             pipe.write(orjson.dumps(one))
     finally:
         os._exit(code)  # no clean-up of the parent's things in a child
+
+
+def _end_with(parent: int) -> None:
+    """Has the kernel end this child with its parent, whatever ends that one: a killed sweep leaves nothing running."""
+    pr_set_pdeathsig = 1
+    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signals.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:  # it ended before we could ask
+        os._exit(1)
 
 
 def _received(seed: int, data: bytes, status: int) -> dict[str, Any]:

@@ -11,6 +11,9 @@ from sim import units
 
 T = TypeVar("T")
 
+NUMBER_MAX, NUMBER_MIN = 1e12, 1e-9
+"""The largest number that a file may hold and, but for 0, the smallest: beyond them the model's arithmetic ends."""
+
 
 class ScenarioError(ValueError):
     """One line: the file, the place in it, what is wrong, what to do."""
@@ -98,6 +101,9 @@ class Table:
         if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
             self.fail(f"{name} must be a number, not {shown(value)}")
         ends = (value.lo, value.hi) if isinstance(value, units.Range) else (value, value)
+        for end in ends:
+            if end and not NUMBER_MIN <= abs(end) <= NUMBER_MAX:
+                self.fail(f"{name} = {shown(value)} must be 0, or from {NUMBER_MIN:g} to {NUMBER_MAX:g}")
         if above is not None and ends[0] <= above:
             self.fail(f"{name} = {shown(value)} must be above {above:g}")
         if least is not None and ends[0] < least:
@@ -106,11 +112,18 @@ class Table:
             self.fail(f"{name} = {shown(value)} must be at most {most:g}")
         return value if isinstance(value, units.Range) else float(value)
 
-    def count(self, name: str, default: int | None, *, least: int = 0) -> int:
+    def count(self, name: str, default: int | None, *, least: int = 0, most: float | None = None) -> int:
         value = self.raw(name, default)
         if value is None:
             self.fail(f"{name} is missing; it must be a whole number")
-        return self.as_count(name, value, least=least)
+        return self.as_count(name, value, least=least, most=most)
+
+    def fixed(self, name: str, default: int | None, *, least: int = 0, most: float | None = None) -> int:
+        """A count that no seed may draw, because other parts of the file refer to it."""
+        value = self.count(name, default, least=least, most=most)
+        if isinstance(value, units.Range):
+            self.fail(f"{name} = {shown(self.raw(name))} may not be a range; write one whole number")
+        return value
 
     def as_count(self, name: str, value: Any, *, least: float | None = 0, most: float | None = None) -> int:
         if isinstance(value, str):
@@ -135,6 +148,13 @@ class Table:
         if not isinstance(value, str):
             self.fail(f'{name} = {shown(value)} has no unit; write it like "25m" or "batch+120s"')
         return self._try(name, units.moment, value)
+
+    def words(self, name: str) -> str:
+        """Text that may be empty or absent."""
+        value = self.raw(name, "")
+        if not isinstance(value, str):
+            self.fail(f"{name} must be text, not {shown(value)}")
+        return value
 
     def texts(self, name: str) -> list[str]:
         value = self.raw(name, [])

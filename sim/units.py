@@ -11,7 +11,8 @@ MARKS = ("requested", "created", "running", "registered", "params", "warmup", "b
          "destroying", "gone")
 UNITS = {"d": Decimal(86400), "h": Decimal(3600), "m": Decimal(60), "s": Decimal(1), "ms": Decimal("0.001")}
 
-_PART = re.compile(r"(\d+(?:\.\d+)?)([A-Za-zµ]*)")
+_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)([A-Za-zµ]*)")
+SECONDS_MAX = 1e8  # three years: far beyond any run, and exact in ns
 
 
 class Range(float):
@@ -51,6 +52,8 @@ def seconds(text: str) -> float:
             raise ValueError(f'"{text}" has {what}; units are d, h, m, s and ms, as in "2h58m30s"')
         total += Decimal(found[1]) * UNITS[found[2]]
         at = found.end()
+    if total > SECONDS_MAX:
+        raise ValueError(f'"{text}" is longer than any run; write at most {SECONDS_MAX / 3600:.0f}h')
     return float(total)
 
 

@@ -69,6 +69,7 @@ MARKET: tuple[Kind, ...] = (
             number("left_usd", 0, "$"), number("top_up_usd", 50, "$, when it ends"),
             number("deletes_after_s", 0, "s, 0: never"), for_s=3 * H, blame="us"),
     lasting("market.foreign_contract", "contracts on our account that are not ours",
-            count("count", 1, least=1), anything("label", None, says="null"), flag("rows_missing_fields", False),
+            count("count", 1, least=1, most=1000), anything("label", None, says="null"),
+            flag("rows_missing_fields", False),
             for_s=RUN, blame="nobody"),
 )
