@@ -142,6 +142,8 @@ def controller_started(world: World, place: ControllerPlace) -> None:
 
 async def at_point(world: World, place: ControllerPlace, process: Process, name: str) -> None:
     """The controller is at a crash point: ends here if a fault waits for it. Never returns then."""
+    if world.faults.stopped:  # a point that was not reached in the scenario's hours must not be one of recovery
+        return
     for armed in place.armed:
         spec, machine_id = armed
         if spec.params["point"] == name and process is place.supervised.process:

@@ -84,6 +84,11 @@ class FaultEngine:
             else:
                 self._schedule(spec, round(spec.at_s * NS), spec.machines, repeats=1)
 
+    @property
+    def stopped(self) -> bool:
+        """The faults have ended: what was only waiting for its moment must not happen any more."""
+        return self._stopped
+
     # ------------------------------------------------------------ what is on
 
     def active(self, kind: str, machine_id: int | AnyMachine | None = ANY) -> FaultSpec | None:

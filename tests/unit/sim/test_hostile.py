@@ -174,6 +174,22 @@ def test_the_name_of_a_scenario_is_no_path(tmp_path: Path) -> None:
     assert path.parent == tmp_path / "here" and path.is_file()
 
 
+# ---------------------------------------------------------------- faults
+
+
+def test_a_crash_that_waits_for_its_point_ends_with_the_faults() -> None:
+    """Recovery is judged without faults: what was armed and not reached would crash every create of the repair."""
+    from sim.run import run
+
+    slow = MACHINE + "count = 2\nrate_proofs_per_hour = 20\n"
+    good = "[[machine]]\nid = 21\nhost = 21\nprice_usd_per_hour = 0.4\ncount = 3\n"
+    crash = '[[fault]]\nkind = "controller.crash"\npoint = "create.intent_committed"\nat = "requested"\n' \
+            'every = "5m"\nfor = "5s"\n'
+    done = run(parse(f'name = "x"\nhours = 1\n[fleet]\ntarget = 2\n{slow}{good}{crash}'), 3)
+    assert not [f for f in done.truth.fired if f.start > done.truth.faults_end]
+    assert not done.verdict.violations
+
+
 # ---------------------------------------------------------------- sweeps
 
 
