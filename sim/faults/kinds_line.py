@@ -50,7 +50,7 @@ AGENT: tuple[Kind, ...] = (
     lasting("agent.hang", "alive, sends nothing, obeys nothing; the prover lives", for_s=10 * M, blame="us"),
     lasting("agent.heartbeat_stall", "heartbeats stop, other reports go on late", for_s=12 * M, blame="us"),
     moment("agent.restart", "clean restart, says hello again", blame="us"),
-    on_calls("agent.duplicate", "each message arrives more than once", count("copies", 2, least=2), for_s=10 * M,
+    on_calls("agent.duplicate", "each message arrives more than once", count("copies", 2, least=2, most=100), for_s=10 * M,
              blame="nobody"),
     on_calls("agent.reorder", "messages change places", number("within_s", 60, "s"), for_s=10 * M, blame="nobody"),
     lasting("agent.lies", "the rented machine says what is not so", choice("what", "counters", "rate", "identity"),

@@ -67,6 +67,7 @@ def test_no_machine_beyond_arithmetic(field: str, value: str) -> None:
     ('[[fault]]\nkind = "host.throttle"\nfactor = 1e6', "at most 10"),
     ('[[fault]]\nkind = "prover.stuck_gpu"\nfactor = 1e6', "at most 10"),
     ('[[fault]]\nkind = "prover.invalid_proofs"\ns_per_proof = 0', "at least 0.1"),
+    ('[[fault]]\nkind = "agent.duplicate"\ncopies = 1000000', "at most 100"),
     ('[[fault]]\nkind = "market.foreign_contract"\ncount = 1000000', "at most 1000"),
     ("a = " + "[" * 3000 + "]" * 3000, "nested too deeply"),
     ("hours = " + "9" * 5000, "is no TOML"),
