@@ -51,8 +51,9 @@ def _recoverable(v: View, target: int, productive: int) -> bool:
         o.machine_id for o in v.truth.orders if o.what == "blacklist" and o.machine_id is not None}
     alive = [c for c in v.ours if c.gone is None]
     coming = sum(1 for c in alive if mark_at(c, "active") is None and c.progress.on)
-    if productive + coming >= target:
-        # What still comes, however slowly, may neither be ended (INV-1) nor doubled (INV-13): it cannot be hurried.
+    waited_out = v.truth.faults_end > 0 and v.now - v.truth.faults_end >= 8 * HOUR
+    if waited_out and productive + coming >= target:
+        # After the whole 8 h: what still comes may neither be ended (INV-1) nor doubled (INV-13). Until then, wait.
         return False
     held = {c.machine_id for c in alive if mark_at(c, "active") is not None}
     good: list[float] = []

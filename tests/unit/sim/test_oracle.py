@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sim.oracle import judge
+from sim.oracle import judge, live_state
 from sim.oracle.kills import wrong_kill
 from sim.oracle.view import HOUR, MINUTE, view_of
 from sim.spec import DeploySpec, MachineSpec, Scenario
@@ -10,6 +10,7 @@ from sim.truth import NS, CallTruth, ContractTruth, FiredTruth, ListEntryTruth, 
 
 MACHINE = 7
 CONTRACT = 900
+TWO = [MachineSpec(id=i, host=i, price_usd_per_hour=0.32) for i in (7, 8)]
 
 
 def scenario(**changes: object) -> Scenario:
@@ -214,3 +215,15 @@ def test_not_recoverable_when_no_offer_can_succeed() -> None:
     truth.contracts.clear()
     truth.target = Steps(1.0)
     assert judge(truth, scenario(deploy=[]), 6 * HOUR).live == "not_recoverable"
+
+
+def test_what_still_comes_is_waited_for_the_whole_eight_hours() -> None:
+    for hours, recoverable in ((2, True), (8, False)):
+        c = contract()
+        del c.marks["active"]
+        truth = world(c, end=20 * HOUR)
+        truth.target = Steps(1.0)
+        truth.faults_end = HOUR
+        truth.potential[8] = Steps(60.0)  # another machine that could succeed
+        found = live_state(truth, scenario(deploy=[], target=1, machines=TWO), (1 + hours) * HOUR)
+        assert found.recoverable is recoverable
